@@ -1,0 +1,30 @@
+"""Integer arithmetic for cycles and bytes. Nothing here rounds in floating point."""
+
+from __future__ import annotations
+
+from math import lcm
+
+
+def ceil_div(numerator: int, denominator: int) -> int:
+    """Smallest integer not below ``numerator / denominator``."""
+    return -(-numerator // denominator)
+
+
+def round_up(value: int, multiple: int) -> int:
+    """Smallest multiple of ``multiple`` not below ``value``."""
+    return ceil_div(value, multiple) * multiple
+
+
+def round_down(value: int, multiple: int) -> int:
+    """Largest multiple of ``multiple`` not above ``value``."""
+    return value // multiple * multiple
+
+
+def bits_to_bytes(bits: int) -> int:
+    """Bytes that hold ``bits`` bits."""
+    return ceil_div(bits, 8)
+
+
+def tick_rate_khz(clocks_khz: list[int]) -> int:
+    """Common tick rate of several clocks: their least common multiple, so that each period is whole ticks."""
+    return lcm(*clocks_khz)
