@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
+from fractions import Fraction
 from math import lcm
 
 
-def ceil_div(numerator: int, denominator: int) -> int:
-    """Smallest integer not below ``numerator / denominator``."""
+def ceil_div(numerator: int | Fraction, denominator: int | Fraction) -> int:
+    """Smallest integer not below ``numerator / denominator``, exactly."""
     return -(-numerator // denominator)
 
 
 def round_up(value: int, multiple: int) -> int:
     """Smallest multiple of ``multiple`` not below ``value``."""
-    return ceil_div(value, multiple) * multiple
+    return -(-value // multiple) * multiple
 
 
 def round_down(value: int, multiple: int) -> int:

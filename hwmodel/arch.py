@@ -1,0 +1,118 @@
+"""What a machine is: clocks, cores, buffers, links and units, read from ``configs/arch/*.yaml``.
+
+The numbers here are plain; where each comes from and how far to trust it is kept beside them in `Arch.sources`, by
+dotted path.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from fractions import Fraction
+from typing import Annotated, Any, Literal, NamedTuple, TypeAlias, Union
+
+from pydantic import Field
+
+from hwmodel.units import UNITS
+from hwmodel.units.base import Cycles, Rate, Spec, UnitSpec
+from hwmodel.units.cube import CubeSpec, macs_per_cycle
+
+CONFIDENCES = ("spec", "silicon", "derived", "fit", "assumed")
+
+
+class BufferSpec(Spec):
+    """An on-chip buffer."""
+
+    capacity_bytes: int = Field(gt=0, description="for one core")
+    allocation_bytes: int = Field(default=32, gt=0, description="start and size of a tile are multiples of it")
+    banks: int | Literal["none", "per_tile"] = Field(
+        default="none",
+        description="two engines in one bank take turns; none: not modelled, per_tile: a bank for each tile",
+    )
+
+
+class LinkSpec(Spec):
+    """A link that the cores share."""
+
+    bytes_per_cycle: Rate = Field(description="of the whole chip, in cycles of the reference clock")
+    core_bytes_per_cycle: Rate = Field(description="most that one core gets, however idle the others are")
+
+
+class L2Spec(Spec):
+    """The cache between HBM and the cores."""
+
+    capacity_bytes: int = Field(gt=0, description="of the whole chip")
+    line_bytes: int = Field(default=512, gt=0, description="unit of transfer from HBM")
+
+
+class OperandPairs(Spec):
+    """Which operand dtypes the Cube multiplies, ``[a, b]`` each."""
+
+    mx: tuple[tuple[str, str], ...] = Field(default=(), description="TMATMUL_MX, block scales")
+    plain: tuple[tuple[str, str], ...] = Field(default=(), description="TMATMUL")
+
+
+UnitUnion: TypeAlias = Annotated[Union[tuple(kind.spec for kind in UNITS.values())], Field(discriminator="kind")]  # type: ignore[valid-type]  # noqa: UP007
+
+
+class ArchSpec(Spec):
+    """A machine, as the arch file gives it."""
+
+    schema_version: Literal[1] = 1
+    name: str
+    family: Literal["ascend", "neuron"]
+    description: str = ""
+    calibrated: bool = Field(default=False, description="true where silicon measurements back the timing")
+    clock_mhz: Rate = Field(description="reference clock: the Cube's or the PE's")
+    cores: int = Field(gt=0)
+    launch_cycles: Cycles = Field(default=0, description="from the start of the kernel to the first instruction")
+    buffers: dict[str, BufferSpec]
+    links: dict[str, LinkSpec] = Field(default_factory=dict)
+    l2: L2Spec | None = None
+    units: dict[str, UnitUnion]
+    operand_pairs: OperandPairs = Field(default_factory=OperandPairs)
+    max_extent: int = Field(default=4095, gt=0, description="largest M, K or N of one matmul instruction")
+
+
+class Source(NamedTuple):
+    """Where a number comes from and how far to trust it."""
+
+    source: str
+    confidence: str
+
+
+@dataclass(frozen=True)
+class Arch:
+    """A machine with the source of each of its numbers, by dotted path (``units.cube.startup_cycles``)."""
+
+    spec: ArchSpec
+    sources: dict[str, Source] = field(default_factory=dict)
+
+    @property
+    def name(self) -> str:
+        """Name of the machine."""
+        return self.spec.name
+
+    def unit(self, kind: str) -> Any:
+        """Specification of the unit of that kind."""
+        return self.spec.units[kind]
+
+    def buffer_bytes(self, name: str) -> int:
+        """Capacity of a buffer in bytes."""
+        return self.spec.buffers[name].capacity_bytes
+
+    @property
+    def clock_hz(self) -> Fraction:
+        """Reference clock in Hz."""
+        return self.spec.clock_mhz * 1_000_000
+
+    def microseconds(self, cycles: int) -> float:
+        """Modelled time of ``cycles`` of the reference clock."""
+        return float(cycles / self.spec.clock_mhz)
+
+    def peak_macs_per_cycle(self, a: str, b: str) -> int:
+        """Multiply-adds a cycle and core for a pair of operands."""
+        cube = next(unit for unit in self.spec.units.values() if isinstance(unit, CubeSpec))
+        return macs_per_cycle(cube, a, b)
+
+
+__all__ = ["CONFIDENCES", "Arch", "ArchSpec", "BufferSpec", "L2Spec", "LinkSpec", "OperandPairs", "Source", "UnitSpec"]

@@ -1,0 +1,76 @@
+"""A link that several users share: every active transfer gets an equal share, up to a cap each.
+
+Processor sharing by virtual time: ``V`` is how much a transfer that was active from the beginning would have moved.
+A transfer of ``s`` bytes that joins at ``V`` ends when the virtual time reaches ``V + s``, whoever else comes and
+goes, so one heap and one pending event serve all: O(log n) for each join and leave. Integers only: rates are in
+units of 2**-20 bytes a tick, and a transfer ends at the first whole tick at which all of it has moved.
+"""
+
+from __future__ import annotations
+
+import heapq
+from fractions import Fraction
+
+from simpy.events import Event, Timeout
+
+from hwmodel.sim.kernel import Kernel
+
+SCALE = 1 << 20
+
+
+class Link:
+    """``capacity`` bytes a tick in all, at most ``cap`` bytes a tick for one transfer."""
+
+    def __init__(self, kernel: Kernel, name: str, capacity: Fraction, cap: Fraction) -> None:
+        self.env = kernel.env
+        self.name = name
+        self._capacity = int(capacity * SCALE)
+        self._cap = int(min(cap, capacity) * SCALE)
+        self._virtual = 0
+        self._since = 0
+        self._heap: list[tuple[int, int, Event]] = []
+        self._serial = 0
+        self._wake: Event | None = None
+        self._wake_at = -1
+
+    def _rate(self) -> int:
+        count = len(self._heap)
+        return min(self._cap, self._capacity // count) if count else 0
+
+    def _advance(self) -> None:
+        now = int(self.env.now)
+        if now > self._since:
+            self._virtual += self._rate() * (now - self._since)
+            self._since = now
+
+    def transfer(self, size: int) -> Event:
+        """Move ``size`` bytes; the event happens at the tick at which they have arrived."""
+        self._advance()
+        done = Event(self.env)
+        self._serial += 1
+        heapq.heappush(self._heap, (self._virtual + size * SCALE, self._serial, done))
+        self._plan()
+        return done
+
+    def _plan(self) -> None:
+        if not self._heap:
+            return
+        left = self._heap[0][0] - self._virtual
+        rate = self._rate()
+        delay = max(0, -(-left // rate))
+        at = int(self.env.now) + delay
+        if self._wake is not None and self._wake_at == at:
+            return
+        wake = Timeout(self.env, delay)
+        self._wake, self._wake_at = wake, at
+        assert wake.callbacks is not None
+        wake.callbacks.append(self._on_wake)
+
+    def _on_wake(self, event: Event) -> None:
+        if event is not self._wake:
+            return  # somebody joined or left since; a newer event is on its way
+        self._wake = None
+        self._advance()
+        while self._heap and self._heap[0][0] <= self._virtual:
+            heapq.heappop(self._heap)[2].succeed()
+        self._plan()

@@ -1,0 +1,83 @@
+"""FIXPIPE (pipe FIX): reads sums from L0C, casts them, and writes rows to GM."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from typing import Literal
+
+import numpy as np
+from pydantic import Field
+
+from hwmodel import numerics as nm
+from hwmodel.program.instructions import Cast, Instruction, Store
+from hwmodel.program.memory import Part, Window
+from hwmodel.quantities import ceil_div
+from hwmodel.units.base import Cycles, Rate, UnitKind, UnitSpec
+from hwmodel.units.storage import Array, Storage
+
+
+class FixpipeSpec(UnitSpec):
+    """Rates and latencies of FIXPIPE; bytes are output bytes."""
+
+    kind: Literal["fixpipe"] = "fixpipe"
+    startup_cycles: Cycles = Field(description="for each instruction")
+    bytes_per_cycle: Rate = Field(description="whole granules of output")
+    row_floor_cycles: Rate = Field(description="least time for one row, however short")
+    granule_bytes: int = Field(gt=0, description="unit of a GM write")
+    partial_granule_factor: Rate = Field(description="cost of a granule that is written in part, whole ones cost 1")
+
+
+def cycles(spec: FixpipeSpec, params: Store) -> int:
+    """``startup + sum over rows of max(floor, granules / rate)``; a granule written in part costs the factor more."""
+    length = params.cols * params.element_bytes
+    total = Fraction(0)
+    granule = spec.granule_bytes
+    repeat: dict[int, int] = {}
+    for row in range(params.rows):
+        begin = (params.start_bytes + row * params.stride_bytes) % granule
+        repeat[begin] = repeat.get(begin, 0) + 1
+    for begin, count in repeat.items():
+        total += count * max(spec.row_floor_cycles, _row_bytes(spec, begin, length) / spec.bytes_per_cycle)
+    return spec.startup_cycles + ceil_div(total, 1)
+
+
+def _row_bytes(spec: FixpipeSpec, begin: int, length: int) -> Fraction:
+    granule = spec.granule_bytes
+    touched = -(-(begin + length) // granule)
+    partial = (begin > 0) + ((begin + length) % granule > 0) if touched > 1 else int(length < granule)
+    if touched == 1:
+        return length * (spec.partial_granule_factor if partial else Fraction(1))
+    return (touched - partial) * granule + partial * granule * spec.partial_granule_factor
+
+
+def capture(instruction: Instruction, storage: Storage) -> Array:
+    """The sums, cast as they are when the store starts."""
+    (part,) = instruction.reads
+    assert isinstance(part, Part)
+    cast = instruction.values
+    assert isinstance(cast, Cast)
+    scale = np.array(cast.scale, np.float32) if cast.scale else None
+    if scale is not None and scale.size == 1:
+        scale = scale[0]
+    return nm.cast_out(
+        storage.read(part), cast.dtype, relu=cast.relu, saturate=cast.saturate, scale=scale, offset=cast.offset or None
+    )
+
+
+def commit(instruction: Instruction, storage: Storage, payload: Array) -> None:
+    """Write the rows to GM when the store has ended."""
+    (window,) = instruction.writes
+    assert isinstance(window, Window)
+    storage.store(window, payload)
+
+
+UNIT = UnitKind(
+    kind="fixpipe",
+    spec=FixpipeSpec,
+    engine="FIX",
+    operations={"tstore": 3},
+    cycles=cycles,
+    capture=capture,
+    commit=commit,
+    summary="L0C to GM with the cast (pipe FIX)",
+)
