@@ -41,8 +41,9 @@ class Window(NamedTuple):
 class Tile(NamedTuple):
     """A matrix tile in an on-chip buffer.
 
-    ``offset`` and ``size`` are bytes and include the padding of the layout; ``rows`` x ``cols`` is the valid extent in
-    elements. ``kind`` is ``"data"``, ``"scale"`` (cells of a block format; ``cols`` counts K elements) or ``"acc"``.
+    ``offset`` and ``size`` are bytes and include the padding; ``rows`` x ``cols`` is the valid extent in elements,
+    ``padded`` what the bytes have room for. ``kind`` is ``"data"``, ``"scale"`` (cells of a block format; ``cols``
+    counts K elements) or ``"acc"``.
     """
 
     space: str
@@ -53,6 +54,7 @@ class Tile(NamedTuple):
     cols: int
     layout: str
     kind: str = "data"
+    padded: tuple[int, int] = (0, 0)
 
 
 class Part(NamedTuple):

@@ -25,9 +25,12 @@ def render(tile: Tile, value: Array) -> Array:
     """Bytes (uint8, 1-D) of a tile's logical array."""
     if tile.kind == "scale":
         return value.reshape(-1)
-    if tile.kind == "acc":
-        return nm.to_layout(value.view(np.uint32), tile.layout, "fp32")
-    return nm.to_layout(value, tile.layout, tile.dtype)
+    codes = value.view(np.uint32) if tile.kind == "acc" else value
+    if tile.padded != (tile.rows, tile.cols):
+        padded = np.zeros(tile.padded, codes.dtype)
+        padded[: tile.rows, : tile.cols] = codes
+        codes = padded
+    return nm.to_layout(codes, tile.layout, _codec(tile))
 
 
 def parse(tile: Tile, data: Array) -> Array:
@@ -35,10 +38,15 @@ def parse(tile: Tile, data: Array) -> Array:
     if tile.kind == "scale":
         cells = (-(-tile.rows // CELL_ROWS), -(-tile.cols // CELL_K))
         return data.reshape(*cells, -1)
+    codes = nm.from_layout(data, *tile.padded, tile.layout, _codec(tile))[: tile.rows, : tile.cols]
     if tile.kind == "acc":
-        codes = nm.from_layout(data, tile.rows, tile.cols, tile.layout, "fp32")
         return np.ascontiguousarray(codes).view(np.int32 if tile.dtype == "int32" else np.float32)
-    return nm.from_layout(data, tile.rows, tile.cols, tile.layout, tile.dtype)
+    return codes
+
+
+def _codec(tile: Tile) -> str:
+    """Dtype whose width and fractal the tile's bytes have."""
+    return "fp32" if tile.kind == "acc" else tile.dtype
 
 
 def window_of(tile: Tile, value: Array, row: int, col: int, rows: int, cols: int) -> Array:

@@ -1,0 +1,100 @@
+"""Sizes of Ascend operand tiles: padding, bytes, layouts. The same for every tiling.
+
+Padding (hardware facts 3.1 to 3.5): rows of A to 16, K to a whole fractal (64 with block scales), N of B to the C0 of
+its width (32 bytes: 64 elements of 4 bits), columns of the sums to 16.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from hwmodel import numerics as nm
+from hwmodel.program import Part, Tensor, Tile
+from hwmodel.quantities import ceil_div, round_up
+
+FRACTAL = 16
+C0_BYTES = 32
+CELL_ROWS = 16
+CELL_K = 64
+SCALE_ADDRESS_SHIFT = 4
+"""A scale buffer's address is the operand buffer's address divided by 16."""
+ACC_BYTES = 4
+
+
+class OperandKind(NamedTuple):
+    """Sizes of one operand: dtype, bits an element, K granule of its tiles, bytes of a scale cell (0: no scales)."""
+
+    dtype: str
+    bits: int
+    k_granule: int
+    n_granule: int
+    cell_bytes: int
+
+    def bytes_of(self, rows: int, cols: int) -> int:
+        """Bytes of rows x cols elements that are already padded."""
+        return rows * cols * self.bits // 8
+
+    def scale_bytes(self, rows: int, k: int) -> int:
+        """Bytes of the scale cells of ``rows`` rows of A (columns of B) over ``k``."""
+        return ceil_div(rows, CELL_ROWS) * ceil_div(k, CELL_K) * self.cell_bytes
+
+
+def operand_kind(dtype: str, *, mx: bool) -> OperandKind:
+    """Sizes of an operand of a TMATMUL (``mx`` False) or TMATMUL_MX."""
+    record = nm.DTYPES[dtype]
+    c0 = C0_BYTES * 8 // record.storage_bits
+    granule = max(c0, CELL_K) if mx else max(c0, FRACTAL)
+    cell = record.block.scale_cell_bytes if mx and record.block is not None else 0
+    return OperandKind(dtype, record.storage_bits, granule, max(c0, FRACTAL), cell)
+
+
+def l1_tile(kind: OperandKind, offset: int, rows: int, cols: int, *, k_axis: int) -> Tile:
+    """NZ tile in L1: A [m, k] with ``k_axis`` 1, B [k, n] with ``k_axis`` 0."""
+    if k_axis == 1:
+        padded = (round_up(rows, FRACTAL), round_up(cols, kind.k_granule))
+    else:
+        padded = (round_up(rows, kind.k_granule), round_up(cols, kind.n_granule))
+    return Tile("l1", offset, kind.bytes_of(*padded), kind.dtype, rows, cols, "NZ", "data", padded)
+
+
+def l0_tile(kind: OperandKind, space: str, offset: int, rows: int, cols: int, layout: str) -> Tile:
+    """Tile in L0A ([m, k]) or L0B ([k, n], K innermost)."""
+    if space == "l0a":
+        padded = (round_up(rows, FRACTAL), round_up(cols, kind.k_granule))
+    else:
+        padded = (round_up(rows, kind.k_granule), round_up(cols, kind.n_granule))
+    return Tile(space, offset, kind.bytes_of(*padded), kind.dtype, rows, cols, layout, "data", padded)
+
+
+def scale_tile(kind: OperandKind, space: str, offset: int, rows: int, k: int) -> Tile:
+    """Scale cells of ``rows`` rows of A or columns of B over ``k``: row fractals first, then K."""
+    layout = "ZZ" if space != "l0b_mx" else "NN"
+    padded = (round_up(rows, CELL_ROWS), round_up(k, CELL_K))
+    return Tile(space, offset, kind.scale_bytes(rows, k), kind.dtype, rows, k, layout, "scale", padded)
+
+
+def acc_tile(offset: int, rows: int, cols: int, dtype: str) -> Tile:
+    """Sums in L0C: NZ with 16 x 16 fractals of 4 bytes."""
+    padded = (round_up(rows, FRACTAL), round_up(cols, FRACTAL))
+    return Tile("l0c", offset, padded[0] * padded[1] * ACC_BYTES, dtype, rows, cols, "NZ", "acc", padded)
+
+
+def columns(tile: Tile, kind: OperandKind, col: int, cols: int) -> Part:
+    """Columns [col, col + cols) of an NZ tile: whole fractal columns, contiguous in its bytes."""
+    c0 = C0_BYTES * 8 // kind.bits
+    column_bytes = tile.padded[0] * C0_BYTES
+    first, last = col // c0, ceil_div(col + cols, c0)
+    return Part(tile, 0, col, tile.rows, cols, tile.offset + first * column_bytes, (last - first) * column_bytes)
+
+
+def scale_rows(tile: Tile, kind: OperandKind, row: int, rows: int) -> Part:
+    """Cells of rows [row, row + rows) of a scale tile, all of K: contiguous in its bytes."""
+    row_bytes = ceil_div(tile.cols, CELL_K) * kind.cell_bytes
+    first, last = row // CELL_ROWS, ceil_div(row + rows, CELL_ROWS)
+    return Part(tile, row, 0, rows, tile.cols, tile.offset + first * row_bytes, (last - first) * row_bytes)
+
+
+def row_bytes_in_gm(tensor: Tensor, rows: int, cols: int, bits: int) -> tuple[int, int]:
+    """(pieces, bytes of one piece) of a rectangle in GM: a piece is contiguous."""
+    pieces, length = (rows, cols) if tensor.stored == "row" else (cols, rows)
+    return pieces, ceil_div(length * bits, 8)
