@@ -8,11 +8,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from fractions import Fraction
+from functools import cached_property
 from typing import Annotated, Any, Literal, NamedTuple, TypeAlias, Union
 
 from pydantic import Field
 
-from hwmodel.units import UNITS
+from hwmodel.quantities import common_rate
+from hwmodel.units import UNITS, UnitKind
 from hwmodel.units.base import Cycles, Rate, Spec, UnitSpec
 from hwmodel.units.cube import CubeSpec, macs_per_cycle
 
@@ -82,6 +84,16 @@ class Source(NamedTuple):
 
 
 @dataclass(frozen=True)
+class Unit:
+    """A unit of this machine: its kind, its specification and how many ticks one of its cycles has."""
+
+    name: str
+    kind: UnitKind
+    spec: Any
+    ticks_per_cycle: int
+
+
+@dataclass(frozen=True)
 class Arch:
     """A machine with the source of each of its numbers, by dotted path (``units.cube.startup_cycles``)."""
 
@@ -100,6 +112,27 @@ class Arch:
     def buffer_bytes(self, name: str) -> int:
         """Capacity of a buffer in bytes."""
         return self.spec.buffers[name].capacity_bytes
+
+    @cached_property
+    def tick_rate(self) -> Fraction:
+        """Ticks a microsecond: the common rate of all clocks (in MHz)."""
+        own = (unit.clock_mhz for unit in self.spec.units.values() if unit.clock_mhz)
+        return common_rate({self.spec.clock_mhz, *own})
+
+    @cached_property
+    def ticks_per_cycle(self) -> int:
+        """Ticks of one cycle of the reference clock."""
+        return int(self.tick_rate / self.spec.clock_mhz)
+
+    @cached_property
+    def units(self) -> dict[str, Unit]:
+        """The units by the name of their engine."""
+        return {
+            UNITS[spec.kind].engine: Unit(
+                name, UNITS[spec.kind], spec, int(self.tick_rate / (spec.clock_mhz or self.spec.clock_mhz))
+            )
+            for name, spec in self.spec.units.items()
+        }
 
     @property
     def clock_hz(self) -> Fraction:

@@ -63,8 +63,9 @@ class MatmulProblem(Spec):
     def _output(self) -> MatmulProblem:
         if self.out not in OUTPUTS:
             raise ValueError(f"out: expected one of {', '.join(OUTPUTS)}, not {self.out}")
-        if isinstance(self.epilogue.scale, tuple) and len(self.epilogue.scale) != self.n:
-            raise ValueError(f"epilogue.scale: expected {self.n} factors, one for each column, not {len(self.epilogue.scale)}")
+        scale = self.epilogue.scale
+        if isinstance(scale, tuple) and len(scale) != self.n:
+            raise ValueError(f"epilogue.scale: expected {self.n} factors, one for each column, not {len(scale)}")
         return self
 
     def cast(self) -> Cast:

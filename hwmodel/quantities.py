@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from fractions import Fraction
-from math import lcm
+from math import gcd, lcm
 
 
 def ceil_div(numerator: int | Fraction, denominator: int | Fraction) -> int:
@@ -26,6 +27,7 @@ def bits_to_bytes(bits: int) -> int:
     return ceil_div(bits, 8)
 
 
-def tick_rate_khz(clocks_khz: list[int]) -> int:
-    """Common tick rate of several clocks: their least common multiple, so that each period is whole ticks."""
-    return lcm(*clocks_khz)
+def common_rate(rates: Iterable[Fraction]) -> Fraction:
+    """Smallest rate of which all ``rates`` are whole divisors: the tick rate of several clocks, exactly."""
+    rates = list(rates)
+    return Fraction(lcm(*(rate.numerator for rate in rates)), gcd(*(rate.denominator for rate in rates)))

@@ -47,14 +47,24 @@ class InOrderEngine:
         executor: Executor,
         stage: Callable[[Instruction], int],
         engines: dict[str, InOrderEngine],
+        launch: int = 0,
     ) -> None:
         self.kernel = kernel
         self.row = row
         self.executor = executor
         self.stage = stage
         self.engines = engines
+        self.launch = launch
         self.waiting_for = ""
         self.process = kernel.env.process(self._run())
+
+    def describe(self) -> str:
+        """What a stuck engine waits for, and in front of which instruction."""
+        instruction = self.row.instructions[len(self.row.starts)]
+        return (
+            f"core {self.row.core} {self.row.engine} waits for {self.waiting_for} "
+            f"before instruction {instruction.number} ({instruction.op})"
+        )
 
     def _kind(self, instruction: Instruction, by: str, by_position: int) -> str:
         other = self.engines.get(by)
@@ -73,7 +83,7 @@ class InOrderEngine:
         since = int(env.now)
         event = Event(env)
         counter.waiters.append((at_least or 1, event))
-        self.waiting_for = counter.name
+        self.waiting_for = f"flag {counter.name}"
         yield event
         self.waiting_for = ""
         if env.now > since:
@@ -104,6 +114,8 @@ class InOrderEngine:
         counter_of = kernel.counter
         counters: dict[str, Counter] = {}
         payload = None
+        if self.launch:
+            yield timeout(self.launch)
         for position, instruction in enumerate(row.instructions):
             for signal, at_least in instruction.waits:
                 counter = counters.get(signal)

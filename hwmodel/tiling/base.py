@@ -63,6 +63,5 @@ def check_extents(arch: Arch, **extents: int) -> None:
     """Refuse extents beyond what one matmul instruction takes."""
     for name, extent in extents.items():
         if extent > arch.spec.max_extent:
-            raise InputError(
-                f"{name} of one matmul instruction: expected at most {arch.spec.max_extent} on {arch.name}, not {extent}"
-            )
+            most = arch.spec.max_extent
+            raise InputError(f"{name} of one matmul instruction: expected at most {most} on {arch.name}, not {extent}")

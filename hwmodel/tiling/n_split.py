@@ -93,7 +93,8 @@ def plan(problem: MatmulProblem, accumulate: Accumulate, arch: Arch, params: NSp
             raise InputError(f"tiling.tile_n: expected a multiple of {SLICE}, not {tile_n}")
         needed = m * round_up(tile_n, FRACTAL) * ACC_BYTES
         if needed > l0c:
-            raise CapacityError(half, needed, l0c, f"a slice of {m} x {tile_n} sums", f"the largest tile_n that fits is {largest}")
+            hint = f"the largest tile_n that fits is {largest}"
+            raise CapacityError(half, needed, l0c, f"a slice of {m} x {tile_n} sums", hint)
     elif m * n * ACC_BYTES <= l0c:
         tile_n = problem.n
     elif largest == 0:
@@ -217,7 +218,7 @@ def _lower(plan: NSplitPlan) -> Program:
         emit(
             "textract", "MTE1", Extract(b_l0.size, "l0b"), part, b_l0,
             waits=waits, sets=() if b.cell_bytes else ready, label=label,
-        )  # fmt: skip
+        )
         if b.cell_bytes:
             cells = sizes.scale_rows(b_scale_l1, b, col, width)
             emit("textract", "MTE1", Extract(b_scale_l0.size, "l0b_mx"), cells, b_scale_l0, sets=ready, label=label)
@@ -227,18 +228,15 @@ def _lower(plan: NSplitPlan) -> Program:
         reads += [whole(b_scale_l0)] if b.cell_bytes else []
         waits = (Wait(f"MTE1>M:{q}"),) + ((Wait(f"FIX>M:{c}"),) if j >= plan.buffers.l0c else ())
         sets = (Signal(f"M>FIX:{c}"),) + ((Signal(f"M>MTE1:{q}"),) if j + plan.buffers.l0 < plan.n_tiles else ())
-        out.append(
-            Instruction(
-                len(out), "tmatmul_mx" if plan.mx else "tmatmul", "M",
-                Matmul(m, k, width, problem.a, problem.b, False), tuple(reads), (acc,), waits, sets, order, label,
-            )  # fmt: skip
-        )
+        params = Matmul(m, k, width, problem.a, problem.b, False)
+        op = "tmatmul_mx" if plan.mx else "tmatmul"
+        out.append(Instruction(len(out), op, "M", params, tuple(reads), (acc,), waits, sets, order, label))
         store = Store(m, width, element_bytes, n * element_bytes, col * element_bytes)
         sets = (Signal(f"FIX>M:{c}"),) if j + plan.buffers.l0c < plan.n_tiles else ()
         emit(
             "tstore", "FIX", store, whole(acc), Window("out", 0, col, m, width),
             waits=(Wait(f"M>FIX:{c}"),), sets=sets, values=_columns_of(cast, col, width), label=label,
-        )  # fmt: skip
+        )
     return Program(tensors, (CoreProgram(0, tuple(out)),))
 
 

@@ -65,7 +65,8 @@ class UnitKind:
     pipeline (load < extract < multiply < drain), which tells a wait for input from a wait for space.
     ``cycles(spec, params)`` is the time an instruction takes apart from shared links, ``traffic(spec, params)`` what it
     moves over those. ``capture`` reads its operands from the storage at the start, ``commit`` writes what it made of
-    them at the end.
+    them at the end. ``gm_bytes(params)`` is what it reads from and writes to global memory, ``macs(params)`` its
+    multiply-adds.
     """
 
     kind: str
@@ -76,4 +77,6 @@ class UnitKind:
     capture: Callable[[Instruction, Storage], Any]
     commit: Callable[[Instruction, Storage, Any], None]
     traffic: Callable[[Any, Any], tuple[Traffic, ...]] = lambda _spec, _params: ()
+    gm_bytes: Callable[[Any], tuple[int, int]] = lambda _params: (0, 0)
+    macs: Callable[[Any], int] = lambda _params: 0
     summary: str = ""

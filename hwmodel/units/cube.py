@@ -109,6 +109,7 @@ UNIT = UnitKind(
     engine="M",
     operations={"tmatmul": 2, "tmatmul_mx": 2},
     cycles=cycles,
+    macs=lambda params: params.m * params.k * params.n,
     capture=capture,
     commit=commit,
     summary="matrix multiply into L0C (pipe M)",

@@ -77,6 +77,7 @@ UNIT = UnitKind(
     engine="FIX",
     operations={"tstore": 3},
     cycles=cycles,
+    gm_bytes=lambda params: (0, params.rows * params.cols * params.element_bytes),
     capture=capture,
     commit=commit,
     summary="L0C to GM with the cast (pipe FIX)",

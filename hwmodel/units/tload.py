@@ -52,6 +52,7 @@ UNIT = UnitKind(
     operations={"tload": 0},
     cycles=cycles,
     traffic=traffic,
+    gm_bytes=lambda params: (params.size, 0),
     capture=capture,
     commit=commit,
     summary="GM to L1, ND to NZ (pipe MTE2)",

@@ -1,0 +1,164 @@
+"""What each unit did with its time, what was moved, and what limits: from trace, program and arch alone."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from hwmodel.arch import Arch
+from hwmodel.program.instructions import Sync
+from hwmodel.program.program import Program
+from hwmodel.quantities import ceil_div
+from hwmodel.trace import WAIT_INPUT, WAIT_SPACE, Row, Trace
+
+
+@dataclass(frozen=True)
+class UnitStatistics:
+    """Cycles of one unit, the mean over the cores; the four kinds sum to the cycles of the run, exactly."""
+
+    busy_cycles: float
+    wait_input_cycles: float
+    wait_space_cycles: float
+    idle_cycles: float
+    utilization: float
+    alone_cycles: float
+    instructions: int
+
+
+@dataclass(frozen=True)
+class Statistics:
+    """Everything result.json says about a run's time."""
+
+    cycles: int
+    time_us: float
+    bound: str
+    units: dict[str, UnitStatistics]
+    gm_read_bytes: int
+    gm_write_bytes: int
+    macs: int
+    cores: int
+    peak_macs_per_cycle: int
+
+    @property
+    def peak_fraction(self) -> float:
+        """Multiply-adds done, as a share of what the cores could have done in the time."""
+        possible = self.cycles * self.peak_macs_per_cycle * self.cores
+        return self.macs / possible if possible else 0.0
+
+    @property
+    def tflops(self) -> float:
+        """10**12 operations a second, a multiply-add counting two."""
+        return 2 * self.macs / self.time_us / 1e6 if self.time_us else 0.0
+
+
+def statistics(trace: Trace, program: Program, arch: Arch, peak_macs_per_cycle: int = 0) -> Statistics:
+    """Derive the statistics of a run. Times are cycles of the reference clock, boundaries rounded up."""
+    cycles = ceil_div(trace.end, trace.ticks_per_cycle)
+    weights = {core.core: core.stands_for for core in program.cores}
+    alone = alone_cycles(program, arch)
+    units: dict[str, UnitStatistics] = {}
+    names = list(dict.fromkeys(row.unit for row in trace.rows))
+    for name in names:
+        total = np.zeros(4, np.int64)
+        count = 0
+        for row in trace.rows_of(name):
+            weight = weights[row.core]
+            total += weight * np.array(row_cycles(row, cycles, trace.ticks_per_cycle), np.int64)
+            count += len(row.starts) * weight
+        cores = sum(weights.values())
+        busy, wait_input, wait_space, idle = (_mean(int(value), cores) for value in total)
+        units[name] = UnitStatistics(
+            busy, wait_input, wait_space, idle, busy / cycles if cycles else 0.0, _mean(alone.get(name, 0), cores), count
+        )
+    read, written, macs = _moved(program, arch)
+    bound = max(names, key=lambda name: units[name].alone_cycles, default="")
+    return Statistics(
+        cycles=cycles,
+        time_us=arch.microseconds(cycles),
+        bound=bound,
+        units=units,
+        gm_read_bytes=read,
+        gm_write_bytes=written,
+        macs=macs,
+        cores=sum(weights.values()),
+        peak_macs_per_cycle=peak_macs_per_cycle,
+    )
+
+
+def _mean(total: int, count: int) -> float:
+    return total // count if total % count == 0 else total / count
+
+
+def row_cycles(row: Row, cycles: int, ticks_per_cycle: int) -> tuple[int, int, int, int]:
+    """(busy, wait_input, wait_space, idle) of a row, padded to ``cycles``.
+
+    Waits before the first and after the last instruction that takes time are idle: nothing issued yet, or finished.
+    """
+    starts = _round_up(np.frombuffer(row.starts, np.int64), ticks_per_cycle) if row.starts else np.zeros(0, np.int64)
+    ends = _round_up(np.frombuffer(row.ends, np.int64), ticks_per_cycle) if row.ends else np.zeros(0, np.int64)
+    timed = np.flatnonzero(ends > starts)
+    if timed.size == 0:
+        return 0, 0, 0, cycles
+    busy = _union(starts, ends) if row.parallel else int((ends - starts).sum())
+    waits = {WAIT_INPUT: 0, WAIT_SPACE: 0}
+    first, last = int(timed[0]), int(timed[-1])
+    for stall in row.stalls:
+        if first < stall.position <= last:
+            waits[stall.kind] += -(-stall.end // ticks_per_cycle) + (-stall.start // ticks_per_cycle)
+    idle = cycles - busy - waits[WAIT_INPUT] - waits[WAIT_SPACE]
+    return busy, waits[WAIT_INPUT], waits[WAIT_SPACE], idle
+
+
+def _round_up(ticks: Any, ticks_per_cycle: int) -> Any:
+    return ticks if ticks_per_cycle == 1 else -(-ticks // ticks_per_cycle)
+
+
+def _union(starts: Any, ends: Any) -> int:
+    order = np.argsort(starts, kind="stable")
+    starts, ends = starts[order], np.maximum.accumulate(ends[order])
+    begins = np.maximum(starts[1:], ends[:-1])
+    return int(ends[0] - starts[0] + (ends[1:] - begins).sum())
+
+
+def alone_cycles(program: Program, arch: Arch) -> dict[str, int]:
+    """Sum over all cores of each unit's instructions, as if nobody shared anything with it."""
+    units = arch.units
+    result: Counter[str] = Counter()
+    for (engine, params), count in _census(program).items():
+        unit = units[engine]
+        cycles = unit.kind.cycles(unit.spec, params)
+        ticks = cycles * unit.ticks_per_cycle
+        for move in unit.kind.traffic(unit.spec, params):
+            link = arch.spec.links[move.link]
+            ticks += ceil_div(move.size, min(link.bytes_per_cycle, link.core_bytes_per_cycle))
+        result[unit.name] += ticks * count
+    reference = arch.ticks_per_cycle
+    return {name: ceil_div(ticks, reference) for name, ticks in result.items()}
+
+
+def _census(program: Program) -> Counter[tuple[str, Any]]:
+    """How often each engine runs an instruction with each set of parameters, over all cores."""
+    seen: dict[int, Counter[tuple[str, Any]]] = {}
+    result: Counter[tuple[str, Any]] = Counter()
+    for core in program.cores:
+        key = id(core.instructions)
+        if key not in seen:
+            seen[key] = Counter((i.engine, i.params) for i in core.instructions if not isinstance(i.params, Sync))
+        for pair, count in seen[key].items():
+            result[pair] += count * core.stands_for
+    return result
+
+
+def _moved(program: Program, arch: Arch) -> tuple[int, int, int]:
+    units = arch.units
+    read = written = macs = 0
+    for (engine, params), count in _census(program).items():
+        kind = units[engine].kind
+        r, w = kind.gm_bytes(params)
+        read += r * count
+        written += w * count
+        macs += kind.macs(params) * count
+    return read, written, macs

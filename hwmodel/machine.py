@@ -1,0 +1,158 @@
+"""A machine at work: elaborates an arch and a program into engines, buffers and links, and runs them to the end."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable
+from fractions import Fraction
+from typing import Any, NamedTuple
+
+from hwmodel.arch import Arch, BufferSpec, Unit
+from hwmodel.errors import DeadlockError
+from hwmodel.program.instructions import Instruction, Sync
+from hwmodel.program.memory import Part, Tile
+from hwmodel.program.program import CoreProgram, Program
+from hwmodel.sim import InOrderEngine, Kernel, Link
+from hwmodel.sim.engine import Cost
+from hwmodel.trace import Row, Trace
+from hwmodel.units import UNITS
+from hwmodel.units.storage import Array, Storage
+
+
+class Executor:
+    """Answers what an engine asks about its unit. Costs are remembered by parameters."""
+
+    def __init__(
+        self, unit: Unit, links: dict[str, Link], banked: dict[str, BufferSpec], storage: Storage | None
+    ) -> None:
+        self.unit = unit
+        self.links = links
+        self.banked = banked
+        self.storage = storage
+        self._costs: dict[NamedTuple, Cost] = {}
+        self._banks: dict[Tile, tuple[Hashable, ...]] = {}
+        self.capture: Callable[[Instruction], Any] | None = None if storage is None else self._capture
+        self.commit: Callable[[Instruction, Any], None] | None = None if storage is None else self._commit
+
+    def cost(self, params: NamedTuple) -> Cost:
+        """Ticks of the instruction alone, and what it moves over shared links."""
+        found = self._costs.get(params)
+        if found is None:
+            found = self._costs[params] = self._cost(params)
+        return found
+
+    def _cost(self, params: NamedTuple) -> Cost:
+        if isinstance(params, Sync):
+            return Cost(0)
+        unit = self.unit
+        ticks = unit.kind.cycles(unit.spec, params) * unit.ticks_per_cycle
+        flows = tuple((self.links[move.link], move.size) for move in unit.kind.traffic(unit.spec, params))
+        return Cost(ticks, flows)
+
+    def banks(self, instruction: Instruction) -> tuple[Hashable, ...]:
+        """Banks of the banked buffers among the operands."""
+        if not self.banked:
+            return ()
+        for operand in (*instruction.writes, *instruction.reads):
+            tile = operand.tile if isinstance(operand, Part) else operand
+            if isinstance(tile, Tile) and tile.space in self.banked:
+                found = self._banks.get(tile)
+                if found is None:
+                    found = self._banks[tile] = banks_of(tile, self.banked[tile.space])
+                return found
+        return ()
+
+    def _capture(self, instruction: Instruction) -> Any:
+        if isinstance(instruction.params, Sync):
+            return None
+        assert self.storage is not None
+        return self.unit.kind.capture(instruction, self.storage)
+
+    def _commit(self, instruction: Instruction, payload: Any) -> None:
+        if isinstance(instruction.params, Sync):
+            return
+        assert self.storage is not None
+        self.unit.kind.commit(instruction, self.storage, payload)
+
+
+def banks_of(tile: Tile, buffer: BufferSpec) -> tuple[Hashable, ...]:
+    """Banks that a tile covers: one of its own, or the equal parts of the buffer that it touches."""
+    if buffer.banks == "per_tile":
+        return (f"{tile.space}:{tile.offset}",)
+    assert isinstance(buffer.banks, int)
+    size = buffer.capacity_bytes // buffer.banks
+    last = min(buffer.banks - 1, (tile.offset + tile.size - 1) // size)
+    return tuple(f"{tile.space}:{bank}" for bank in range(tile.offset // size, last + 1))
+
+
+class Machine:
+    """An arch and a program, wired and ready: call `run` once."""
+
+    def __init__(
+        self,
+        arch: Arch,
+        program: Program,
+        gm: dict[str, Array] | None = None,
+        *,
+        links: dict[str, tuple[Fraction, Fraction]] | None = None,
+        as_bytes: bool = False,
+    ) -> None:
+        """``gm`` holds the tensors' arrays; None runs without values. ``links`` overrides (capacity, cap) of links."""
+        self.arch = arch
+        self.program = program
+        self.kernel = Kernel()
+        self.units = arch.units
+        self.ticks_per_cycle = arch.ticks_per_cycle
+        rates = {
+            name: (link.bytes_per_cycle, link.core_bytes_per_cycle) for name, link in arch.spec.links.items()
+        } | (links or {})
+        self.links = {
+            name: Link(self.kernel, name, capacity / self.ticks_per_cycle, cap / self.ticks_per_cycle)
+            for name, (capacity, cap) in rates.items()
+        }
+        self.rows: list[Row] = []
+        self.engines: list[dict[str, InOrderEngine]] = []
+        self.storages: list[Storage | None] = []
+        stages = {op: stage for kind in UNITS.values() for op, stage in kind.operations.items()}
+        self._engine_stages = {kind.engine: min(kind.operations.values()) for kind in UNITS.values()}
+        self._stages = stages
+        capacities = {name: buffer.capacity_bytes for name, buffer in arch.spec.buffers.items()}
+        banked = {name: buffer for name, buffer in arch.spec.buffers.items() if buffer.banks != "none"}
+        for core in program.cores:
+            storage = None
+            if gm is not None:
+                storage = Storage(capacities, gm, program.tensors, core.origins, as_bytes=as_bytes)
+            self.storages.append(storage)
+            self._add_core(core, banked, storage)
+
+    def _stage(self, instruction: Instruction) -> int:
+        found = self._stages.get(instruction.op)
+        return self._engine_stages.get(instruction.engine, 0) if found is None else found
+
+    def _add_core(self, core: CoreProgram, banked: dict[str, BufferSpec], storage: Storage | None) -> None:
+        streams: dict[str, list[Instruction]] = {engine: [] for engine in self.units}
+        for instruction in core.instructions:
+            streams[instruction.engine].append(instruction)
+        engines: dict[str, InOrderEngine] = {}
+        for engine, unit in self.units.items():
+            row = Row(core.core, engine, unit.name, tuple(streams[engine]))
+            self.rows.append(row)
+            executor = Executor(unit, self.links, banked, storage)
+            launch = self.arch.spec.launch_cycles * self.ticks_per_cycle
+            engines[engine] = InOrderEngine(self.kernel, row, executor, self._stage, engines, launch)
+        self.engines.append(engines)
+
+    def run(self) -> Trace:
+        """Simulate until every instruction has run.
+
+        Raises:
+            DeadlockError: nothing can happen any more and instructions are left; says who waits for whom.
+        """
+        self.kernel.env.run()
+        everyone = [engine for engines in self.engines for engine in engines.values()]
+        stuck = [engine.describe() for engine in everyone if engine.process.is_alive]
+        if stuck:
+            raise DeadlockError(int(self.kernel.env.now) // self.ticks_per_cycle, tuple(stuck))
+        end = max((row.ends[-1] for row in self.rows if row.ends), default=0)
+        launch = self.arch.spec.launch_cycles * self.ticks_per_cycle
+        folded = tuple(core.stands_for for core in self.program.cores)
+        return Trace(self.rows, end, launch, self.ticks_per_cycle, folded)

@@ -1,0 +1,152 @@
+"""What a run gives: values, trace, statistics, and where they came from."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from hwmodel import numerics as nm
+from hwmodel.analysis.statistics import Statistics, statistics
+from hwmodel.arch import Arch
+from hwmodel.program.program import Program
+from hwmodel.trace import Trace
+
+SCHEMA_VERSION = 1
+
+
+@dataclass(frozen=True)
+class Values:
+    """How the output compares with the whole-matrix reference."""
+
+    status: str
+    """``bit_exact``, ``mismatch`` or ``skipped``."""
+    order: str
+    elements: int
+    mismatches: int = 0
+    first: str = ""
+    """The first difference, for people: index and both bit patterns."""
+    sha256: str | None = None
+
+
+@dataclass(frozen=True)
+class Expectation:
+    """What the scenario expected and did not get."""
+
+    stated: bool
+    failures: tuple[str, ...] = ()
+
+    @property
+    def status(self) -> str:
+        """``met``, ``failed`` or ``none``."""
+        return "failed" if self.failures else "met" if self.stated else "none"
+
+
+@dataclass(frozen=True)
+class Result:
+    """One run, complete. ``trace`` and ``program`` are None for an operation that has no timing model."""
+
+    name: str
+    question: str
+    arch: Arch
+    scenario_yaml: str
+    """The resolved scenario, everything that was simulated."""
+    values: Values
+    expect: Expectation
+    tiling: dict[str, Any]
+    problem: dict[str, Any]
+    trace_level: str
+    """``full``, ``summary`` or ``off``: what the trace file of the run folder holds."""
+    outputs: dict[str, np.ndarray[Any, Any]] = field(default_factory=dict)
+    """Output codes by file stem: ``out``, ``out.scales``."""
+    out_dtype: str = "fp32"
+    program: Program | None = None
+    trace: Trace | None = None
+    hazards: tuple[str, ...] = ()
+    hazards_checked: bool = True
+    peak_macs_per_cycle: int = 0
+    provenance: dict[str, str] = field(default_factory=dict)
+
+    @cached_property
+    def stats(self) -> Statistics | None:
+        """Statistics of the trace."""
+        if self.trace is None or self.program is None:
+            return None
+        return statistics(self.trace, self.program, self.arch, self.peak_macs_per_cycle)
+
+    @property
+    def cycles(self) -> int | None:
+        """Cycles of the run; None where there is no timing model."""
+        return self.stats.cycles if self.stats else None
+
+    @property
+    def time_us(self) -> float | None:
+        """Modelled time in microseconds."""
+        return self.stats.time_us if self.stats else None
+
+    @property
+    def out(self) -> np.ndarray[Any, Any] | None:
+        """The output as an array of its own dtype (ml_dtypes for bf16 and fp8); None where values were skipped."""
+        codes = self.outputs.get("out")
+        return None if codes is None else nm.as_values(codes, self.out_dtype)
+
+    @property
+    def exit_code(self) -> int:
+        """0 fine; 1 an expectation failed or the values differ from the reference."""
+        return int(self.values.status == "mismatch" or bool(self.expect.failures))
+
+    def to_dict(self) -> dict[str, Any]:
+        """``result.json`` (contract section 3)."""
+        stats = self.stats
+        units = {}
+        work: dict[str, Any] = {"macs": 0, "flops": 0, "tflops": 0.0, "peak_fraction": 0.0}
+        traffic = {"gm_read_bytes": 0, "gm_write_bytes": 0}
+        if stats is not None:
+            for name, unit in stats.units.items():
+                units[name] = {
+                    "busy_cycles": unit.busy_cycles,
+                    "wait_input_cycles": unit.wait_input_cycles,
+                    "wait_space_cycles": unit.wait_space_cycles,
+                    "idle_cycles": unit.idle_cycles,
+                    "utilization": unit.utilization,
+                    "alone_cycles": unit.alone_cycles,
+                    "instructions": unit.instructions,
+                }
+            traffic = {"gm_read_bytes": stats.gm_read_bytes, "gm_write_bytes": stats.gm_write_bytes}
+            work = {
+                "macs": stats.macs,
+                "flops": 2 * stats.macs,
+                "tflops": stats.tflops,
+                "peak_fraction": stats.peak_fraction,
+            }
+        values = self.values
+        return {
+            "schema_version": SCHEMA_VERSION,
+            "name": self.name,
+            "arch": self.arch.name,
+            "calibrated": self.arch.spec.calibrated,
+            "cycles": self.cycles,
+            "time_us": self.time_us,
+            "values": {
+                "status": values.status,
+                "order": values.order,
+                "elements": values.elements,
+                "mismatches": values.mismatches,
+                "sha256": values.sha256,
+                "first_mismatch": values.first or None,
+            },
+            "expect": {"status": self.expect.status, "failures": list(self.expect.failures)},
+            "hazards": list(self.hazards),
+            "hazards_checked": self.hazards_checked,
+            "bound": stats.bound if stats else None,
+            "units": units,
+            "traffic": traffic,
+            "work": work,
+            "problem": self.problem,
+            "tiling": self.tiling,
+            "trace": self.trace_level,
+            "cores": stats.cores if stats else None,
+            "provenance": self.provenance,
+        }
