@@ -26,10 +26,11 @@ class Executor:
     ) -> None:
         self.unit = unit
         self.links = links
-        self.banked = banked
+        self.banked = {space: buffer for space, buffer in banked.items() if space in unit.kind.spaces}
         self.storage = storage
         self._costs: dict[NamedTuple, Cost] = {}
         self._banks: dict[Tile, tuple[Hashable, ...]] = {}
+        self.banks: Callable[[Instruction], tuple[Hashable, ...]] | None = self._banks_of if self.banked else None
         self.capture: Callable[[Instruction], Any] | None = None if storage is None else self._capture
         self.commit: Callable[[Instruction, Any], None] | None = None if storage is None else self._commit
 
@@ -48,10 +49,7 @@ class Executor:
         flows = tuple((self.links[move.link], move.size) for move in unit.kind.traffic(unit.spec, params))
         return Cost(ticks, flows)
 
-    def banks(self, instruction: Instruction) -> tuple[Hashable, ...]:
-        """Banks of the banked buffers among the operands."""
-        if not self.banked:
-            return ()
+    def _banks_of(self, instruction: Instruction) -> tuple[Hashable, ...]:
         for operand in (*instruction.writes, *instruction.reads):
             tile = operand.tile if isinstance(operand, Part) else operand
             if isinstance(tile, Tile) and tile.space in self.banked:

@@ -71,7 +71,13 @@ def statistics(trace: Trace, program: Program, arch: Arch, peak_macs_per_cycle: 
         cores = sum(weights.values())
         busy, wait_input, wait_space, idle = (_mean(int(value), cores) for value in total)
         units[name] = UnitStatistics(
-            busy, wait_input, wait_space, idle, busy / cycles if cycles else 0.0, _mean(alone.get(name, 0), cores), count
+            busy,
+            wait_input,
+            wait_space,
+            idle,
+            busy / cycles if cycles else 0.0,
+            _mean(alone.get(name, 0), cores),
+            count,
         )
     read, written, macs = _moved(program, arch)
     bound = max(names, key=lambda name: units[name].alone_cycles, default="")

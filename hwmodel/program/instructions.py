@@ -60,11 +60,14 @@ class Matmul(NamedTuple):
     accumulate: bool
 
 
+GM_LINE_BYTES = 512
+
+
 class Store(NamedTuple):
     """TSTORE through FIXPIPE: ``rows`` x ``cols`` results of ``element_bytes`` each, GM rows ``stride_bytes`` apart.
 
-    ``start_bytes`` is the position of the first element in GM, counted from a granule boundary: rows that do not
-    begin on one cost more.
+    ``start_bytes`` is the position of the first element in GM, counted from the last boundary of 512 bytes (the
+    largest granule of any machine): rows that do not begin on a granule cost more.
     """
 
     rows: int

@@ -27,10 +27,8 @@ class Executor(Protocol):
         """Duration of an instruction with these parameters."""
         ...
 
-    def banks(self, instruction: Instruction) -> tuple[Hashable, ...]:
-        """Banks that the instruction must hold alone."""
-        ...
-
+    banks: Callable[[Instruction], tuple[Hashable, ...]] | None
+    """Banks that an instruction must hold alone; None where the unit touches no banked buffer."""
     capture: Callable[[Instruction], Any] | None
     """Read the operands at the start; None where no values travel."""
     commit: Callable[[Instruction, Any], None] | None
@@ -125,14 +123,16 @@ class InOrderEngine:
                     yield from self._wait(counter, at_least, position)
                 if not at_least:
                     counter.value -= 1
-            banks = banks_of(instruction)
+            banks = banks_of(instruction) if banks_of is not None else ()
             request = None
             if banks:
                 request = Request(instruction.number, engine, position, banks)
                 kernel.ask(core, request)
-            yield kernel.late()
-            if request is not None and not request.granted:
-                yield from self._acquire(request)
+                yield kernel.late()
+                if not request.granted:
+                    yield from self._acquire(request)
+            elif capture is not None:
+                yield kernel.late()
             starts(env.now)  # type: ignore[arg-type]
             if capture is not None:
                 payload = capture(instruction)

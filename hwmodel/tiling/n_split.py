@@ -16,7 +16,7 @@ from hwmodel.arch import Arch
 from hwmodel.errors import CapacityError, InputError
 from hwmodel.problem import Accumulate, MatmulProblem, order_of
 from hwmodel.program import Program, Tensor
-from hwmodel.program.instructions import Cast, Extract, Instruction, Load, Matmul, Signal, Store, Wait
+from hwmodel.program.instructions import GM_LINE_BYTES, Cast, Extract, Instruction, Load, Matmul, Signal, Store, Wait
 from hwmodel.program.memory import Operand, Window, whole
 from hwmodel.program.program import CoreProgram
 from hwmodel.quantities import ceil_div, round_down, round_up
@@ -231,7 +231,7 @@ def _lower(plan: NSplitPlan) -> Program:
         params = Matmul(m, k, width, problem.a, problem.b, False)
         op = "tmatmul_mx" if plan.mx else "tmatmul"
         out.append(Instruction(len(out), op, "M", params, tuple(reads), (acc,), waits, sets, order, label))
-        store = Store(m, width, element_bytes, n * element_bytes, col * element_bytes)
+        store = Store(m, width, element_bytes, n * element_bytes, col * element_bytes % GM_LINE_BYTES)
         sets = (Signal(f"FIX>M:{c}"),) if j + plan.buffers.l0c < plan.n_tiles else ()
         emit(
             "tstore", "FIX", store, whole(acc), Window("out", 0, col, m, width),

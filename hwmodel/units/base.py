@@ -62,7 +62,8 @@ class UnitKind:
     """One entry of the table of units.
 
     ``engine`` is the pipe's name in programs and traces; ``operations`` maps each operation to its place in the
-    pipeline (load < extract < multiply < drain), which tells a wait for input from a wait for space.
+    pipeline (load < extract < multiply < drain), which tells a wait for input from a wait for space; ``spaces`` are
+    the buffers it touches.
     ``cycles(spec, params)`` is the time an instruction takes apart from shared links, ``traffic(spec, params)`` what it
     moves over those. ``capture`` reads its operands from the storage at the start, ``commit`` writes what it made of
     them at the end. ``gm_bytes(params)`` is what it reads from and writes to global memory, ``macs(params)`` its
@@ -73,6 +74,7 @@ class UnitKind:
     engine: str
     spec: type[UnitSpec]
     operations: dict[str, int]
+    spaces: frozenset[str]
     cycles: Callable[[Any, Any], int]
     capture: Callable[[Instruction, Storage], Any]
     commit: Callable[[Instruction, Storage, Any], None]

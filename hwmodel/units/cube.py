@@ -108,6 +108,7 @@ UNIT = UnitKind(
     spec=CubeSpec,
     engine="M",
     operations={"tmatmul": 2, "tmatmul_mx": 2},
+    spaces=frozenset({"l0a", "l0b", "l0a_mx", "l0b_mx", "l0c"}),
     cycles=cycles,
     macs=lambda params: params.m * params.k * params.n,
     capture=capture,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from fractions import Fraction
+from math import gcd
 from typing import Literal
 
 import numpy as np
@@ -28,16 +29,18 @@ class FixpipeSpec(UnitSpec):
 
 
 def cycles(spec: FixpipeSpec, params: Store) -> int:
-    """``startup + sum over rows of max(floor, granules / rate)``; a granule written in part costs the factor more."""
+    """``startup + sum over rows of max(floor, granules / rate)``; a granule written in part costs the factor more.
+
+    Rows whose start has the same place in a granule cost the same; the places repeat after ``period`` rows.
+    """
     length = params.cols * params.element_bytes
-    total = Fraction(0)
     granule = spec.granule_bytes
-    repeat: dict[int, int] = {}
-    for row in range(params.rows):
-        begin = (params.start_bytes + row * params.stride_bytes) % granule
-        repeat[begin] = repeat.get(begin, 0) + 1
-    for begin, count in repeat.items():
-        total += count * max(spec.row_floor_cycles, _row_bytes(spec, begin, length) / spec.bytes_per_cycle)
+    period = granule // gcd(params.stride_bytes, granule)
+    total = Fraction(0)
+    for phase in range(min(period, params.rows)):
+        begin = (params.start_bytes + phase * params.stride_bytes) % granule
+        rows = ceil_div(params.rows - phase, period)
+        total += rows * max(spec.row_floor_cycles, _row_bytes(spec, begin, length) / spec.bytes_per_cycle)
     return spec.startup_cycles + ceil_div(total, 1)
 
 
@@ -76,6 +79,7 @@ UNIT = UnitKind(
     spec=FixpipeSpec,
     engine="FIX",
     operations={"tstore": 3},
+    spaces=frozenset({"l0c"}),
     cycles=cycles,
     gm_bytes=lambda params: (0, params.rows * params.cols * params.element_bytes),
     capture=capture,

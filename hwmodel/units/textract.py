@@ -45,6 +45,7 @@ UNIT = UnitKind(
     spec=TExtractSpec,
     engine="MTE1",
     operations={"textract": 1},
+    spaces=frozenset({"l1", "l0a", "l0b", "l0a_mx", "l0b_mx"}),
     cycles=cycles,
     capture=capture,
     commit=commit,

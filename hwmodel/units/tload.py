@@ -50,6 +50,7 @@ UNIT = UnitKind(
     spec=TLoadSpec,
     engine="MTE2",
     operations={"tload": 0},
+    spaces=frozenset({"l1"}),
     cycles=cycles,
     traffic=traffic,
     gm_bytes=lambda params: (params.size, 0),
