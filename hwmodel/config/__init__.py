@@ -1,0 +1,1 @@
+"""Reading what users write: strict YAML, overrides, validation with lines, machines, and writing it back."""
