@@ -1,0 +1,109 @@
+"""Which code computes: numpy alone, or kernels compiled by numba. Never which bits come out.
+
+numba takes most of a second to import. It is imported when the numpy time spent so far, which kernels would have
+saved, reaches that second: whoever computes little never waits for it, whoever computes much waits once.
+"""
+
+from __future__ import annotations
+
+import importlib
+import os
+import sys
+import threading
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from types import ModuleType
+from typing import Literal
+
+from hwmodel.errors import NumericsError, unknown_name
+
+Backend = Literal["auto", "numpy", "numba"]
+PATIENCE_SECONDS = 0.7
+_BACKENDS = ("auto", "numpy", "numba")
+
+
+class _Chosen:
+    """The process-wide choice; ``spent_seconds`` is numpy time that kernels would have saved."""
+
+    def __init__(self) -> None:
+        self.backend: Backend = "auto"
+        self.threads: int | None = None
+        self.spent_seconds = 0.0
+        self.missing = False
+        self.modules: dict[str, ModuleType] = {}
+        self.lock = threading.Lock()
+
+
+_chosen = _Chosen()
+
+
+def set_backend(backend: Backend) -> Backend:
+    """Choose ``auto`` (default), ``numpy`` or ``numba`` for this process; returns the choice before.
+
+    The bits of every result are the same under all three. ``numba`` raises ImportError at the first use where numba
+    cannot be imported; ``auto`` then goes on with numpy.
+    """
+    if backend not in _BACKENDS:
+        raise NumericsError(unknown_name("backend", backend, _BACKENDS))
+    before, _chosen.backend = _chosen.backend, backend
+    return before
+
+
+def set_threads(count: int | None) -> int | None:
+    """Use at most ``count`` threads for large work (None: as many as the process may use); returns the one before."""
+    if count is not None and count < 1:
+        raise NumericsError(f"threads: expected at least 1, not {count}")
+    before, _chosen.threads = _chosen.threads, count
+    return before
+
+
+def thread_count() -> int:
+    """Threads that large work uses."""
+    if _chosen.threads is not None:
+        return _chosen.threads
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
+
+
+def kernels(name: str, numpy_seconds: float) -> ModuleType | None:
+    """Return the module ``hwmodel.numerics.kernels.<name>``, or None when this call shall use numpy.
+
+    ``numpy_seconds`` is a rough estimate of what numpy needs for the work at hand.
+    """
+    module = _chosen.modules.get(name)
+    if _chosen.backend == "numpy" or (_chosen.missing and _chosen.backend == "auto"):
+        return None
+    if module is not None:
+        return module
+    if _chosen.backend == "auto" and "numba" not in sys.modules:
+        _chosen.spent_seconds += numpy_seconds
+        if _chosen.spent_seconds < PATIENCE_SECONDS:
+            return None
+    with _chosen.lock:
+        try:
+            module = importlib.import_module(f"hwmodel.numerics.kernels.{name}")
+        except ImportError:
+            if _chosen.backend == "numba":
+                raise
+            _chosen.missing = True
+            return None
+        _chosen.modules[name] = module
+    return module
+
+
+def run_slices(extent: int, work_seconds: float, task: Callable[[int, int], None], step: int = 1) -> None:
+    """Call ``task(start, stop)`` over slices of ``range(extent)`` in threads; in this one where work is small.
+
+    Slices start at multiples of ``step``. The tasks must not depend on each other.
+    """
+    threads = min(thread_count(), max(1, extent // step))
+    if threads == 1 or work_seconds < 1e-3:
+        task(0, extent)
+        return
+    size = -(-extent // (threads * step)) * step
+    starts = range(0, extent, size)
+    with ThreadPoolExecutor(len(starts)) as pool:
+        futures = [pool.submit(task, start, min(start + size, extent)) for start in starts]
+        for future in futures:
+            future.result()

@@ -1,0 +1,74 @@
+"""Products whose scales go onto the sum of a block instead of onto its operands (OCP's formula)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hwmodel.errors import NumericsError
+from hwmodel.numerics import hif4
+from hwmodel.numerics.codec import as_codes
+from hwmodel.numerics.dtypes import block_record
+from hwmodel.numerics.rounding import F32
+from hwmodel.numerics.scales import BlockTensor, Hif4Scales, MxScales
+from hwmodel.numerics.tables import decode_table
+from hwmodel.quantities import ceil_div
+
+
+@dataclass(frozen=True, slots=True)
+class Unscaled:
+    """An operand before its block scale: elements [rows, K] and scales [rows, groups] (float64); K last for B too.
+
+    HiF4's level 2 and 3 bits belong to the elements, its level 1 is the scale. A plain operand has one group.
+    """
+
+    elements: F32
+    scales: NDArray[np.float64]
+    group: int
+
+
+def unscaled(operand: BlockTensor | F32, k_axis: int) -> Unscaled:
+    """Split an operand; ``k_axis`` is 1 for A and 0 for B."""
+    if not isinstance(operand, BlockTensor):
+        rows = operand if k_axis == 1 else operand.T
+        return Unscaled(rows, np.ones((rows.shape[0], 1)), max(1, rows.shape[1]))
+    record, block = block_record(operand.dtype)
+    if operand.block == (8, 4):
+        raise NumericsError(
+            "scale_on='block': blocks of 8 x 4 cross rows of K; only blocks along K have such a sum"
+        )
+    codes = as_codes(operand.codes, record.format)
+    elements = decode_table(record.element).take(codes if k_axis == 1 else codes.T, mode="clip")
+    if isinstance(operand.scales, MxScales):
+        level1 = decode_table("e8m0")[operand.scales.e8m0]
+    else:
+        assert isinstance(operand.scales, Hif4Scales)
+        level1 = decode_table("e6m2")[operand.scales.ea]
+        flip = (lambda plane: plane) if k_axis == 1 else np.transpose
+        one = np.full_like(operand.scales.ea, 0xC0)  # 1.0: levels 2 and 3 alone
+        factors = hif4.element_scales(flip(one), flip(operand.scales.eb), flip(operand.scales.ec))
+        each = np.repeat(factors.reshape(elements.shape[0], -1), 4, axis=1)[:, : elements.shape[1]]
+        elements = elements * each
+    return Unscaled(elements, (level1 if k_axis == 1 else level1.T).astype(np.float64), block.group)
+
+
+def block_scaled(
+    a: Unscaled, b: Unscaled, acc: F32 | None, out: F32, product: Callable[[F32, F32, F32], None]
+) -> None:
+    """out = acc + sum over runs of fp32(sum(a b) x s_a x s_b), runs ascending, each addition rounded to fp32.
+
+    A run is the length of K over which both scales are constant; ``product(a, b, out)`` sums its element products.
+    """
+    k = a.elements.shape[1]
+    run = min(a.group, b.group)
+    total = np.zeros(out.shape, np.float32) if acc is None else acc.astype(np.float32)
+    part = np.empty(out.shape, np.float32)
+    for number in range(ceil_div(k, run)):
+        start = number * run
+        product(a.elements[:, start : start + run], b.elements[:, start : start + run].T, part)
+        scale = a.scales[:, start // a.group][:, None] * b.scales[:, start // b.group][None, :]
+        total = total + (part.astype(np.float64) * scale).astype(np.float32)
+    out[...] = total

@@ -1,0 +1,210 @@
+"""Matrix products in a stated order: `matmul` on fp32 values or block tensors, `matmul_int` on integers."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from hwmodel.errors import NumericsError
+from hwmodel.numerics import orders
+from hwmodel.numerics.block_sums import block_scaled, unscaled
+from hwmodel.numerics.blocks import dequantize
+from hwmodel.numerics.codec import as_source, check_choice, to_fp32
+from hwmodel.numerics.dtypes import block_record
+from hwmodel.numerics.rounding import F32, canonical_nan, round_bf16
+from hwmodel.numerics.scales import BlockTensor
+
+Order = Literal["seq", "group", "f64", "blas"]
+ORDERS = ("seq", "group", "f64", "blas")
+
+
+def matmul(
+    a: ArrayLike | BlockTensor,
+    b: ArrayLike | BlockTensor,
+    order: Order = "seq",
+    *,
+    acc: NDArray[np.float32] | None = None,
+    out: NDArray[np.float32] | None = None,
+    group: int | None = None,
+    k_tile: int | None = None,
+    scale_on: Literal["operand", "block"] = "operand",
+    a_zero: int | None = None,
+    b_zero: int | None = None,
+    accumulate: Literal["fp32", "bf16"] = "fp32",
+) -> F32:
+    """``a`` [M, K] x ``b`` [K, N] (+ ``acc`` [M, N]) -> fp32 [M, N], the same bits on every machine.
+
+    ``a`` and ``b`` hold fp32 values (fp16, bf16 and exactly representable float64 are widened), or are block tensors
+    with blocks along K. ``order``:
+
+    * ``seq``: k ascending from ``acc`` (or +0), each product and each sum rounded to fp32. Continuing from the result
+      of a shorter product gives the bits of one long product.
+    * ``group``: exact within each run of ``group`` of k, rounded once, runs added in fp32, ascending, from ``acc``.
+      ``group`` defaults to the run over which both operands' scales are constant; without scales it must be given.
+    * ``f64``: k ascending in float64 from ``acc``, one rounding.
+    * ``blas``: what this numpy's BLAS does, then + ``acc``; the only order whose bits may differ between machines.
+
+    ``k_tile`` cuts K into instructions: each starts at +0, and its finished product is added to the total with one fp32
+    addition an element. ``accumulate="bf16"`` rounds that total to bf16 (half-even) after each addition; values stay
+    in fp32. ``a_zero`` and ``b_zero`` are uint8 zero points, subtracted in fp32 before the product.
+
+    ``scale_on="block"`` multiplies block scales onto the sum of each run instead of onto the operands: the run's
+    element products are summed in ``order``, the sum times both scales is rounded once, runs are added in fp32.
+
+    ``out`` takes the result (it may be ``acc``). Every NaN is 0x7FC00000. Inputs are not changed.
+
+    Raises NumericsError for shapes that do not fit, unknown names, and ``group`` without a run.
+    """
+    check_choice("order", order, ORDERS)
+    check_choice("scale_on", scale_on, ("operand", "block"))
+    check_choice("accumulate", accumulate, ("fp32", "bf16"))
+    if group is None and order == "group":
+        group = _common_group(a, b)
+    if group is not None and group < 1:
+        raise NumericsError(f"group: expected at least 1, not {group}")
+    left, right = _operand(a, "a", 1, a_zero), _operand(b, "b", 0, b_zero)
+    if left.shape[1] != right.shape[0]:
+        raise NumericsError(f"matmul: invalid matrix product, a is {left.shape} and b is {right.shape}")
+    shape = (left.shape[0], right.shape[1])
+    _check_sums("acc", acc, shape)
+    _check_sums("out", out, shape)
+    result = np.empty(shape, np.float32) if out is None or not out.flags.c_contiguous else out
+    with np.errstate(all="ignore"):
+        if scale_on == "block":
+            if k_tile is not None or accumulate != "fp32":
+                raise NumericsError("scale_on='block' goes with neither k_tile nor accumulate='bf16'")
+
+            def product(x: F32, y: F32, sums: F32) -> None:
+                _run(x, y, order, None, sums, x.shape[1])
+
+            block_scaled(unscaled(_plain(a, left), 1), unscaled(_plain(b, right), 0), acc, result, product)
+        else:
+            _tiled(left, right, order, acc, result, group, k_tile, accumulate)
+        canonical_nan(result)
+    if out is not None and result is not out:
+        out[...] = result
+        return out
+    return result
+
+
+def _plain(operand: ArrayLike | BlockTensor, values: F32) -> BlockTensor | F32:
+    return operand if isinstance(operand, BlockTensor) else values
+
+
+def _tiled(
+    a: F32,
+    b: F32,
+    order: str,
+    acc: F32 | None,
+    out: F32,
+    group: int | None,
+    k_tile: int | None,
+    accumulate: str,
+) -> None:
+    if k_tile is None and accumulate == "fp32":
+        _run(a, b, order, acc, out, group)
+        return
+    k = a.shape[1]
+    tile = max(1, k) if k_tile is None else k_tile
+    if tile < 1:
+        raise NumericsError(f"k_tile: expected at least 1, not {tile}")
+    total = np.zeros(out.shape, np.float32) if acc is None else acc
+    product = np.empty(out.shape, np.float32)
+    for start in range(0, max(1, k), tile):
+        _run(a[:, start : start + tile], b[start : start + tile], order, None, product, group)
+        total = total + product
+        if accumulate == "bf16":
+            total = round_bf16(total)
+    out[...] = total
+
+
+def _run(a: F32, b: F32, order: str, acc: F32 | None, out: F32, group: int | None) -> None:
+    """One product in one order into ``out`` (which may be ``acc``)."""
+    if order == "seq":
+        orders.sequential(a, b, acc, out)
+    elif order == "group":
+        assert group is not None
+        orders.grouped(a, b, acc, out, group)
+    elif order == "f64":
+        orders.in_float64(a, b, acc, out)
+    elif acc is None:
+        np.matmul(a, b, out=out)
+    else:
+        np.add(acc, a @ b, out=out)
+
+
+def matmul_int(a: ArrayLike, b: ArrayLike, acc: ArrayLike | None = None) -> NDArray[np.int32]:
+    """Exact int32 product of integers: ``a`` [M, K] x ``b`` [K, N] (+ ``acc``), wrapped around modulo 2^32.
+
+    ``a`` and ``b`` hold integer values of at most 8 bits (`decode_int`); ``acc`` is int32 [M, N].
+    """
+    left, right = _integers(a, "a"), _integers(b, "b")
+    if left.shape[1] != right.shape[0]:
+        raise NumericsError(f"matmul: invalid matrix product, a is {left.shape} and b is {right.shape}")
+    # |a b| <= 2^16, so float64 sums are exact for any K below 2^37.
+    total = (left.astype(np.float64) @ right.astype(np.float64)).astype(np.int64)
+    if acc is not None:
+        start = np.asarray(acc)
+        if start.dtype != np.int32 or start.shape != total.shape:
+            raise NumericsError(
+                f"acc: expected int32 of shape {total.shape}, not {start.dtype} {start.shape}"
+            )
+        total += start
+    return total.astype(np.int32)
+
+
+def _integers(values: ArrayLike, name: str) -> NDArray[Any]:
+    array = np.asarray(values)
+    if array.ndim != 2 or array.dtype.kind not in "iu":
+        raise NumericsError(
+            f"{name}: expected a matrix of integers, not {array.dtype} of shape {array.shape}"
+        )
+    if array.dtype.itemsize > 1 and array.size and (array.min() < -128 or array.max() > 255):
+        raise NumericsError(f"{name}: expected integers of at most 8 bits")
+    return array
+
+
+def _operand(operand: ArrayLike | BlockTensor, name: str, k_axis: int, zero: int | None) -> F32:
+    if isinstance(operand, BlockTensor):
+        if operand.codes.ndim != 2 or (operand.axis != k_axis and operand.block != (8, 4)):
+            raise NumericsError(
+                f"{name}: expected blocks along K (axis {k_axis} of a matrix), not axis {operand.axis} of {operand.shape}"
+            )
+        values = dequantize(operand)
+    else:
+        array, kind = as_source(operand)
+        if array.ndim != 2:
+            raise NumericsError(f"{name}: expected a matrix, not shape {array.shape}")
+        if kind == "float64":
+            with np.errstate(all="ignore"):
+                values = array.astype(np.float32)
+            if not np.array_equal(values, array, equal_nan=True):
+                raise NumericsError(
+                    f"{name}: expected fp32 values; this float64 array would be rounded, do so first"
+                )
+        else:
+            values = to_fp32(array, kind)
+    if zero is not None:
+        if not 0 <= zero <= 255:
+            raise NumericsError(f"{name}_zero: expected 0 to 255, not {zero}")
+        with np.errstate(all="ignore"):
+            values = values - np.float32(zero)
+    return values
+
+
+def _common_group(a: ArrayLike | BlockTensor, b: ArrayLike | BlockTensor) -> int:
+    groups = [block_record(each.dtype)[1].group for each in (a, b) if isinstance(each, BlockTensor)]
+    if not groups:
+        raise NumericsError("order 'group' needs operands with block scales, or group=")
+    return min(groups)
+
+
+def _check_sums(name: str, array: Any, shape: tuple[int, int]) -> None:
+    if array is None:
+        return
+    if not isinstance(array, np.ndarray) or array.dtype != np.float32 or array.shape != shape:
+        raise NumericsError(
+            f"{name}: expected fp32 of shape {shape}, not {getattr(array, 'dtype', type(array))}"
+        )
