@@ -7,12 +7,20 @@ Needs numpy only; compiled kernels come with numba when the work is large enough
 from hwmodel.numerics.backend import set_backend, set_threads
 from hwmodel.numerics.blocks import decode_operand, dequantize, quantize
 from hwmodel.numerics.casts import cast_out
+from hwmodel.numerics.cells import (
+    e8m0_cells,
+    hif4_cells,
+    read_e8m0_cells,
+    read_hif4_cells,
+    read_scale_cells,
+    scale_cell_bytes,
+    scale_cells,
+)
 from hwmodel.numerics.codec import convert, decode, decode_int, encode
 from hwmodel.numerics.dtypes import DTYPES, RULES, Block, Dtype, Rule
 from hwmodel.numerics.formats import FORMATS, ElementFormat
 from hwmodel.numerics.hif4 import Hif4Rule
 from hwmodel.numerics.layouts import LAYOUTS, from_layout, layout_bytes, pack_rows, to_layout, unpack_rows
-from hwmodel.numerics.matmul import ORDERS, matmul, matmul_int
 from hwmodel.numerics.mx import MxRule
 from hwmodel.numerics.neuron import (
     deinterleave,
@@ -28,16 +36,8 @@ from hwmodel.numerics.neuron import (
     scales_to_slots,
     unpack_x4,
 )
+from hwmodel.numerics.products import ORDERS, matmul, matmul_int
 from hwmodel.numerics.rounding import round_bf16, round_fp32r
-from hwmodel.numerics.scale_cells import (
-    e8m0_cells,
-    hif4_cells,
-    read_e8m0_cells,
-    read_hif4_cells,
-    read_scale_cells,
-    scale_cell_bytes,
-    scale_cells,
-)
 from hwmodel.numerics.scales import BlockScales, BlockTensor, Hif4Scales, MxScales
 
 __all__ = [

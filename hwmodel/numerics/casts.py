@@ -38,8 +38,8 @@ def cast_out(
     infinity stays one in 16 and 32 bits and becomes the largest value in narrower formats. ``"inf"`` also clamps
     infinities and turns NaN into 0. Integers always clip and take NaN as 0. NaN codes are canonical.
 
-    Raises NumericsError for unknown or block dtypes, sums that are neither fp32 nor int32, a scale of another shape, and
-    an offset without an integer output or out of range.
+    Raises NumericsError for unknown or block dtypes, sums that are neither fp32 nor int32, a scale of another shape,
+    and an offset without an integer output or out of range.
     """
     record = element_record(dtype)
     sums = np.asarray(acc)

@@ -1,8 +1,8 @@
 """When a sum of products is exact whatever the order, so that a BLAS may compute it.
 
-Let q be the largest power of two that divides every element of a row of A (a column of B). Every product is a multiple of
-q_a q_b, and so is every partial sum. If sum |a||b| < 2^p q_a q_b, no partial sum in any order needs more than p
-bits: p = 24 makes every order exact in fp32, p = 53 in float64, with or without fused multiply-add.
+Let q be the largest power of two that divides every element of a row of A (a column of B). Every product is a
+multiple of q_a q_b, and so is every partial sum. If sum |a||b| < 2^p q_a q_b, no partial sum in any order needs more
+than p bits: p = 24 makes every order exact in fp32, p = 53 in float64, with or without fused multiply-add.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ def grain(x: F32, axis: int, bits: int) -> Grain | None:
 
 
 def exact_in_any_order(a: F32, b: F32, bits: int, acc: F32 | None = None) -> bool:
-    """True when every output of ``a`` [M, K] x ``b`` [K, N] (+ ``acc`` [M, N]) is exact in any order with ``bits`` bits.
+    """True when every output of ``a`` [M, K] x ``b`` [K, N] (+ ``acc`` [M, N]) is exact in any order in ``bits`` bits.
 
     A sufficient test on bounds of rows and columns; False says nothing.
     """

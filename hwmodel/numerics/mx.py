@@ -24,8 +24,8 @@ class MxRule:
     """One rule: how the exponent follows from the block maximum, and the special cases.
 
     ``exponent``: ``floor`` floor(log2 max) - emax; ``ceil`` ceil(log2 max) - emax; ``even`` floor after rounding the
-    maximum half up to the element's mantissa; ``rceil`` the smallest exponent under which the maximum does not exceed the
-    element's largest value. ``zero_code`` the scale of a zero block; ``nonfinite`` what a block with NaN or Inf
+    maximum half up to the element's mantissa; ``rceil`` the smallest exponent under which the maximum does not exceed
+    the element's largest value. ``zero_code`` the scale of a zero block; ``nonfinite`` what a block with NaN or Inf
     becomes: scale 0xFF with codes 0, or an error; ``keep_neg_zero`` whether -0.0 keeps its sign.
     """
 

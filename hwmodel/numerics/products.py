@@ -170,7 +170,7 @@ def _operand(operand: ArrayLike | BlockTensor, name: str, k_axis: int, zero: int
     if isinstance(operand, BlockTensor):
         if operand.codes.ndim != 2 or (operand.axis != k_axis and operand.block != (8, 4)):
             raise NumericsError(
-                f"{name}: expected blocks along K (axis {k_axis} of a matrix), not axis {operand.axis} of {operand.shape}"
+                f"{name}: expected blocks along axis {k_axis} of a matrix, not axis {operand.axis} of {operand.shape}"
             )
         values = dequantize(operand)
     else:
