@@ -59,7 +59,8 @@ def quantize_neuron_mx(
     ``rule``: ``neuron`` (EMAX, scale byte at least 1), ``neuron_alt_emax`` (EMAX - 1), ``neuron_hw`` (EMAX - 1, zero
     block 0; FP8 only, as the hardware). Elements are multiplied in fp32 by the pattern (254 - byte) << 23 (+0 for byte
     254, minus infinity for 255) and narrowed half-even with saturation, infinities included. A NaN element becomes the
-    canonical NaN, with ``nan_suppress`` the signed maximum; in FP4 a zero of its sign.
+    canonical NaN, with ``nan_suppress`` the signed maximum; in FP4 a zero of its sign. A NaN that the multiplication
+    makes (infinity x 0) counts as one of the element's sign.
 
     ``values`` are fp32 (holding widened bf16 or fp16), fp16 or bf16. ``dtype`` is an MX dtype or an FP8 or FP4 element
     format. Raises NumericsError for another source, unknown names, extents that are no multiple of 8 x 4.
@@ -81,10 +82,12 @@ def quantize_neuron_mx(
     factors = np.repeat(np.repeat(_inverse_factors()[scales], BLOCK_ROWS, axis=0), BLOCK_COLS, axis=1)
     with np.errstate(all="ignore"):
         scaled = x * factors
+        nan = np.isnan(scaled)
+        if nan.any():  # whatever sign the machine gives a new NaN, ours is that of the element
+            scaled[nan] = np.copysign(np.float32(np.nan), x[nan])
     if record.storage_bits == 4:
         codes = encode(scaled, record.element)
-        nan = np.isnan(scaled)
-        codes[nan] = np.where(np.signbit(scaled[nan]), np.uint8(8), np.uint8(0))
+        codes[nan] = np.where(np.signbit(x[nan]), np.uint8(8), np.uint8(0))
     else:
         codes = encode(scaled, record.element, nan="max" if nan_suppress else "keep")
     return BlockTensor(codes, MxScales(scales), dtype, 1, (BLOCK_ROWS, BLOCK_COLS))
