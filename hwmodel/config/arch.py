@@ -11,7 +11,7 @@ from hwmodel.arch import Arch, ArchSpec, Source
 from hwmodel.config.overrides import Override, apply, in_order
 from hwmodel.config.paths import FieldPath, format_path
 from hwmodel.config.plain import plain
-from hwmodel.config.positions import FileLayer, Positions
+from hwmodel.config.positions import NOWHERE, FileLayer, Positions
 from hwmodel.config.reader import read_file
 from hwmodel.config.resources import find_arch, shown_path
 from hwmodel.config.sourced import DEFAULT, OVERRIDE, UNSTATED, merge, numbers, state, take_apart
@@ -24,7 +24,7 @@ ARCH: FieldPath = ("arch",)
 
 
 def load_arch(
-    reference: Any, base: Path = Path(), *, positions: Positions = Positions(), overrides: Iterable[Override] = ()
+    reference: Any, base: Path = Path(), *, positions: Positions = NOWHERE, overrides: Iterable[Override] = ()
 ) -> Arch:
     """Read a machine: the name of one that ships, a path relative to ``base``, or the mapping itself.
 
@@ -45,8 +45,8 @@ def _read(reference: Any, base: Path, positions: Positions, seen: tuple[Path, ..
     if isinstance(reference, dict):
         return _over_base(reference, base, positions.below(ARCH), seen)
     if not isinstance(reference, str):
-        problem = "expected a name, a path or a mapping"
-        raise positions.error(ARCH, f"{problem}, {'but it is missing' if reference is None else f'not {show(reference)}'}")
+        found = "but it is missing" if reference is None else f"not {show(reference)}"
+        raise positions.error(ARCH, f"expected a name, a path or a mapping, {found}")
     return _read_file(reference, base, positions, ARCH, seen)
 
 

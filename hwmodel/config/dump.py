@@ -11,7 +11,7 @@ WIDTH = 110
 """A mapping or list that fits a line of this width and holds only scalars stands on one line."""
 
 _SAFE = re.compile(r"[A-Za-z_][A-Za-z0-9_./-]*(?: [A-Za-z0-9_./(-][A-Za-z0-9_./()-]*)*")
-_WORDS = frozenset("null true false yes no on off y n".split())
+_WORDS = frozenset(["null", "true", "false", "yes", "no", "on", "off"])
 _ESCAPES = {'"': '\\"', "\\": "\\\\", "\n": "\\n", "\t": "\\t", "\r": "\\r"}
 
 
@@ -35,7 +35,7 @@ def _entry(head: str, value: Any, indent: str) -> Iterator[str]:
     elif isinstance(value, list | tuple):
         yield head
         for item in value:
-            yield from _entry(f"{indent}  -", item, indent + "  ") if not isinstance(item, dict) else _item(item, indent)
+            yield from _item(item, indent) if isinstance(item, dict) else _entry(f"{indent}  -", item, indent + "  ")
     else:
         yield f"{head} {flow}"
 

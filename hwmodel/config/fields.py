@@ -45,7 +45,8 @@ def child(annotation: Any, step: str | int, data: Any = None) -> Any:
         if isinstance(step, str) and origin is dict:
             return arguments[1]
         if isinstance(step, int) and origin in (tuple, list):
-            return arguments[0] if arguments[-1] is Ellipsis or origin is list else arguments[min(step, len(arguments) - 1)]
+            alike = origin is list or arguments[-1] is Ellipsis
+            return arguments[0 if alike else min(step, len(arguments) - 1)]
     for model in models(annotation, data):
         if step in model.model_fields:
             return model.model_fields[step].annotation

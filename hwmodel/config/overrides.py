@@ -9,7 +9,7 @@ from pydantic import BaseModel
 
 from hwmodel.config import fields
 from hwmodel.config.paths import FieldPath, format_path, parse_path
-from hwmodel.config.positions import SET, Positions, SetLayer
+from hwmodel.config.positions import SET, Positions, SetLayer, has
 from hwmodel.config.reader import read_text
 from hwmodel.config.validate import show
 from hwmodel.errors import ConfigError, InputError, did_you_mean
@@ -97,7 +97,7 @@ def apply(
 
 def _copy(parent: Any, key: str | int) -> Any:
     """The node below ``parent``, copied so that it may be changed; a mapping where there is nothing yet."""
-    node = parent[key] if isinstance(parent, list) else parent.get(key)
+    node = parent[key] if has(parent, key) else None
     if node is None:
         node = {}
     elif isinstance(node, dict | list):
@@ -122,7 +122,8 @@ def _check_name(annotation: Any, node: dict[str, Any], step: str, shown: str, *,
     if step in known or (fields.is_open(annotation) and may_add):
         return
     known = list(dict.fromkeys([*known, *node]))
-    raise ConfigError(SET + shown, shown, f"expected one of {', '.join(known)}, not {step!r}{did_you_mean(step, known)}")
+    problem = f"expected one of {', '.join(known)}, not {step!r}{did_you_mean(step, known)}"
+    raise ConfigError(SET + shown, shown, problem)
 
 
 def _change_kind(annotation: Any, node: dict[str, Any], tag: str, value: str) -> dict[str, Any]:

@@ -7,11 +7,14 @@ from typing import Any
 
 from pydantic import BaseModel
 
+from hwmodel.config.fields import TAGS
+
 
 def plain(value: Any) -> Any:
     """A model as mappings, lists, numbers and text; every field is there. Exact fractions stay exact."""
     if isinstance(value, BaseModel):
-        return {name: plain(getattr(value, name)) for name in type(value).model_fields}
+        names = sorted(type(value).model_fields, key=lambda name: name not in TAGS)
+        return {name: plain(getattr(value, name)) for name in names}
     if isinstance(value, dict):
         return {str(name): plain(item) for name, item in value.items()}
     if isinstance(value, list | tuple):

@@ -104,12 +104,20 @@ class Positions:
         return Positions(tuple(BelowLayer(layer, part) for layer in self.layers))
 
 
+NOWHERE = Positions()
+"""For data that come from no file."""
+
+
 def _holds(value: Any, path: FieldPath) -> bool:
     for step in path:
-        if isinstance(value, dict) and step in value:
-            value = value[step]
-        elif isinstance(value, list | tuple) and isinstance(step, int) and step < len(value):
-            value = value[step]
-        else:
+        if not has(value, step):
             return False
+        value = value[step]
     return True
+
+
+def has(value: Any, step: str | int) -> bool:
+    """True where plain data have this field or item."""
+    if isinstance(value, dict):
+        return step in value
+    return isinstance(value, list | tuple) and isinstance(step, int) and 0 <= step < len(value)

@@ -168,7 +168,7 @@ class _Builder:
             return value
         if node.tag in (_CORE + "str", "!"):
             return text
-        wanted = {"int": int, "float": (int, float), "bool": bool, "null": type(None)}.get(node.tag[len(_CORE) :])
+        wanted: Any = {"int": int, "float": (int, float), "bool": bool, "null": type(None)}.get(node.tag[len(_CORE) :])
         if wanted is None:
             raise self.error(node, path, f"expected plain data, not the tag {node.tag}")
         if not isinstance(value, wanted) or (isinstance(value, bool) and wanted is not bool):

@@ -64,5 +64,10 @@ def looks_like_path(name: str) -> bool:
 
 def shown_path(path: Path) -> str:
     """A path as people want to read it: relative where it lies below the current folder."""
-    absolute, here = Path(os.path.abspath(path)), Path.cwd()
+    absolute, here = normal(path), Path.cwd()
     return str(absolute.relative_to(here)) if absolute.is_relative_to(here) else str(absolute)
+
+
+def normal(path: Path) -> Path:
+    """Absolute path without ``..``; links are not followed."""
+    return Path(os.path.abspath(path))  # noqa: PTH100  resolve() would follow links

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from fractions import Fraction
 from typing import Any
 
 from hwmodel.arch import CONFIDENCES, Source
@@ -43,7 +44,7 @@ def state(data: Any, bare: Source, path: FieldPath = ()) -> Any:
         return {name: state(value, bare, (*path, name)) for name, value in data.items()}
     if isinstance(data, list | tuple):
         return [state(value, bare, (*path, index)) for index, value in enumerate(data)]
-    if is_number(data) and path[:1] not in ((name,) for name in STRUCTURE):
+    if is_number(data) and not (path and path[0] in STRUCTURE):
         return {"value": data, **bare._asdict()}
     return data
 
@@ -87,7 +88,7 @@ def _source(value: dict[str, Any], positions: Positions, path: FieldPath) -> Sou
 
 def is_number(value: Any) -> bool:
     """True for numbers (exact fractions included), not for true and false."""
-    return hasattr(value, "numerator") and not isinstance(value, bool) or isinstance(value, float)
+    return isinstance(value, int | float | Fraction) and not isinstance(value, bool)
 
 
 def numbers(data: Any, path: FieldPath = ()) -> Iterator[tuple[FieldPath, Any]]:

@@ -9,7 +9,7 @@ from pydantic import BaseModel, ValidationError
 
 from hwmodel.config import fields
 from hwmodel.config.paths import FieldPath
-from hwmodel.config.positions import Positions
+from hwmodel.config.positions import Positions, has
 from hwmodel.errors import ConfigError, did_you_mean
 
 Model = TypeVar("Model", bound=BaseModel)
@@ -87,9 +87,7 @@ def _path_in_data(loc: tuple[str | int, ...], data: Any, *, missing: bool) -> Fi
     """Pydantic's location without the names of union branches."""
     path: list[str | int] = []
     for index, step in enumerate(loc):
-        if isinstance(data, dict) and step in data:
-            data = data[step]
-        elif isinstance(data, list | tuple) and isinstance(step, int) and step < len(data):
+        if has(data, step):
             data = data[step]
         elif not (missing and index == len(loc) - 1):
             continue
@@ -108,7 +106,7 @@ def _describe(
     if kind == "missing" and isinstance(path[-1], int):
         return path[:-1], f"expected more than {path[-1]} items, not {path[-1]}"
     if kind == "missing":
-        return path, _missing(*_annotation(model, root, path))
+        return path, _missing(_annotation(model, root, path)[0])
     if kind == "union_tag_not_found":
         tag = context["discriminator"].strip("'")
         return (*path, tag), f"expected {_one_of(_tags(model, root, path, tag))}, but it is missing"
@@ -154,7 +152,7 @@ def _raised(path: FieldPath, text: str, value: Any) -> tuple[FieldPath, str]:
     return path, text
 
 
-def _missing(annotation: Any, data: Any) -> str:
+def _missing(annotation: Any) -> str:
     kinds = list(fields.branches(annotation)) if annotation is not None else []
     what = {int: "an integer", float: "a number", str: "text", bool: "true or false"}
     texts = list(dict.fromkeys(what[kind] for kind in kinds if kind in what))
@@ -181,8 +179,5 @@ def _annotation(model: type[BaseModel], data: Any, path: FieldPath) -> tuple[Any
         annotation = fields.child(annotation, step, data)
         if annotation is None:
             return None, None
-        if isinstance(data, dict):
-            data = data.get(str(step))
-        else:
-            data = data[step] if isinstance(data, list | tuple) and isinstance(step, int) and step < len(data) else None
+        data = data[step] if has(data, step) else None
     return annotation, data

@@ -1,0 +1,300 @@
+"""Operands: how a scenario states them, and the arrays that come out.
+
+Generated values come from ``numpy.random.RandomState``, whose stream is frozen: the same seed gives the same bits with
+every numpy. They are drawn in float64, row by row, and rounded to fp32 once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any, Literal, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import Field, model_validator
+
+from hwmodel import numerics as nm
+from hwmodel.errors import InputError
+from hwmodel.units.base import Spec
+
+F32 = NDArray[np.float32]
+Codes = NDArray[Any]
+CHUNK = 1 << 20
+"""Values drawn at a time: no float64 temporary is larger."""
+
+Seed = Annotated[int, Field(ge=0, le=2**32 - 1)]
+Finite = Annotated[float, Field(allow_inf_nan=False)]
+
+
+class _Quantised(Spec):
+    rule: str | None = Field(default=None, description="quantiser rule (hwmodel list rules); default by dtype")
+
+
+class NormalInput(_Quantised):
+    """Normally distributed values."""
+
+    kind: Literal["normal"]
+    mean: Finite = 0.0
+    std: Annotated[Finite, Field(ge=0)] = 1.0
+    seed: Seed = Field(default=0, description="of numpy's RandomState; default 0 for a, 1 for b")
+
+
+class UniformInput(_Quantised):
+    """Uniformly distributed values in [low, high)."""
+
+    kind: Literal["uniform"]
+    low: Finite = 0.0
+    high: Finite = 1.0
+    seed: Seed = Field(default=0, description="of numpy's RandomState; default 0 for a, 1 for b")
+
+    @model_validator(mode="after")
+    def _ordered(self) -> UniformInput:
+        if not self.low < self.high:
+            raise ValueError(f"high: expected a number greater than low ({self.low}), not {self.high}")
+        return self
+
+
+class IntegersInput(_Quantised):
+    """Whole numbers in [low, high), all equally likely."""
+
+    kind: Literal["integers"]
+    low: Annotated[int, Field(ge=-(2**63))]
+    high: Annotated[int, Field(le=2**63)]
+    seed: Seed = Field(default=0, description="of numpy's RandomState; default 0 for a, 1 for b")
+
+    @model_validator(mode="after")
+    def _ordered(self) -> IntegersInput:
+        if not self.low < self.high:
+            raise ValueError(f"high: expected an integer greater than low ({self.low}), not {self.high}")
+        return self
+
+
+class ConstantInput(_Quantised):
+    """One value everywhere."""
+
+    kind: Literal["constant"]
+    value: Finite
+
+
+class NpyInput(_Quantised):
+    """Values from a ``.npy`` file, quantised on the way in."""
+
+    kind: Literal["npy"]
+    path: str = Field(min_length=1, description="relative to the scenario file")
+    nonfinite: Literal["refuse", "keep"] = Field(default="refuse", description="what to do with NaN and Inf")
+
+
+class PackedInput(Spec):
+    """The bytes as the device sees them: packed codes and scale cells."""
+
+    kind: Literal["packed"]
+    data: str = Field(min_length=1, description="file of packed codes, relative to the scenario file")
+    scales: str | None = Field(default=None, min_length=1, description="file of scale cells")
+
+
+InputSource: TypeAlias = Annotated[
+    NormalInput | UniformInput | IntegersInput | ConstantInput | NpyInput | PackedInput, Field(discriminator="kind")
+]
+SEEDED = ("normal", "uniform", "integers")
+
+
+class Inputs(Spec):
+    """Where the operands come from."""
+
+    a: InputSource = Field(default_factory=lambda: NormalInput(kind="normal"))
+    b: InputSource = Field(default_factory=lambda: NormalInput(kind="normal", seed=1))
+
+    @model_validator(mode="before")
+    @classmethod
+    def _seed_of_b(cls, data: Any) -> Any:
+        b = data.get("b") if isinstance(data, dict) else None
+        if isinstance(b, dict) and b.get("kind") in SEEDED and "seed" not in b:
+            return {**data, "b": {**b, "seed": 1}}
+        return data
+
+
+@dataclass(frozen=True, eq=False)
+class Operand:
+    """One operand, ready for global memory.
+
+    ``codes`` has the logical shape ([M, K] or [K, N]), one element each. ``scales`` are its block scales (groups along
+    ``axis``) and ``cells`` the same as bytes, row fractals first, then K, as they lie in GM; both None for a dtype
+    without block scales. ``values`` fp32 is what was quantised, None where the codes were given.
+    """
+
+    dtype: str
+    axis: int
+    codes: Codes
+    values: F32 | None = None
+    scales: nm.BlockScales | None = None
+    cells: NDArray[np.uint8] | None = None
+
+    def decoded(self) -> F32:
+        """The values that the codes stand for, fp32."""
+        if self.scales is None:
+            return nm.decode(self.codes, self.dtype)
+        block = nm.DTYPES[self.dtype].block
+        assert block is not None
+        return nm.dequantize(nm.BlockTensor(self.codes, self.scales, self.dtype, self.axis, (1, block.group)))
+
+
+def make_operand(
+    source: InputSource,
+    dtype: str,
+    shape: tuple[int, int],
+    *,
+    axis: int = 1,
+    base: Path = Path(),
+    transposed: bool = False,
+    field: str = "inputs.a",
+) -> Operand:
+    """Build an operand of ``dtype`` and ``shape``, with K along ``axis`` (1 for A [M, K], 0 for B [K, N]).
+
+    ``transposed``: packed data lie with their rows and columns exchanged (B as [N, K]). Paths are relative to
+    ``base``. InputError, its text beginning with ``field``, for a file that is missing, of the wrong size or shape, or
+    that holds a NaN or Inf.
+    """
+    if isinstance(source, PackedInput):
+        return _packed(source, dtype, shape, axis, base, transposed, field)
+    values = make_values(source, shape, base=base, field=field)
+    if nm.DTYPES[dtype].block is None:
+        return Operand(dtype, axis, _encode(values, dtype), values)
+    tensor = nm.quantize(values, dtype, axis=axis, rule=source.rule)
+    return Operand(dtype, axis, tensor.codes, values, tensor.scales, nm.scale_cells(tensor.scales, dtype, axis))
+
+
+def make_values(source: InputSource, shape: tuple[int, int], *, base: Path = Path(), field: str = "inputs.a") -> F32:
+    """fp32 values of ``shape`` before they are quantised. InputError as for `make_operand`."""
+    if isinstance(source, NpyInput):
+        return _finite(source, read_values(base / source.path, shape, f"{field}.path"), f"{field}.path")
+    if isinstance(source, ConstantInput):
+        return np.full(shape, source.value, np.float32)
+    if isinstance(source, PackedInput):
+        raise InputError(f"{field}.kind: expected values, not packed codes")
+    return _draw(source, shape)
+
+
+def read_codes(path: Path, dtype: str, shape: tuple[int, int], field: str) -> Codes:
+    """Codes [rows, cols] from a file of packed bytes, or from a ``.npy`` of values that ``dtype`` holds."""
+    if path.suffix == ".npy":
+        return _encode(read_values(path, shape, field), dtype)
+    record = nm.DTYPES[dtype]
+    size = shape[0] * -(-shape[1] * record.storage_bits // 8)
+    data = _read_bytes(path, size, f"{shape[0]} x {shape[1]} {dtype}", field)
+    return nm.unpack_rows(data, *shape, dtype)
+
+
+def read_cells(path: Path, dtype: str, rows: int, k: int, field: str) -> NDArray[np.uint8]:
+    """Bytes of the scale cells of ``rows`` rows of A (columns of B) and ``k``."""
+    size = nm.scale_cell_bytes(rows, k, dtype)
+    return _read_bytes(path, size, f"scale cells of {rows} rows x {k} {dtype}", field)
+
+
+def read_values(path: Path, shape: tuple[int, int], field: str) -> F32:
+    """fp32 values from a ``.npy`` of floats or integers with exactly this shape."""
+    from numpy.lib import format as npy
+
+    try:
+        with path.open("rb") as file:
+            version = npy.read_magic(file)
+            header = npy.read_array_header_1_0 if version == (1, 0) else npy.read_array_header_2_0
+            found, fortran, dtype = header(file)
+            start = file.tell()
+    except OSError as error:
+        raise _unreadable(path, field, error) from None
+    except (ValueError, SyntaxError, RecursionError, MemoryError):
+        raise InputError(f"{field}: {path}: expected a .npy file, not one with this header") from None
+    if dtype.kind not in "fiu" or dtype.itemsize > 8:
+        raise InputError(f"{field}: {path}: expected floats or integers of at most 64 bits, not {dtype}")
+    if found != shape:
+        raise InputError(f"{field}: {path}: expected shape [{_extents(shape)}], not [{_extents(found)}]")
+    size = start + dtype.itemsize * shape[0] * shape[1]
+    data = _read_bytes(path, size, f"{shape[0]} x {shape[1]} {dtype}", field)[start:].view(dtype)
+    with np.errstate(over="ignore"):
+        return np.ascontiguousarray(data.reshape(shape, order="F" if fortran else "C"), dtype=np.float32)
+
+
+def _packed(
+    source: PackedInput, dtype: str, shape: tuple[int, int], axis: int, base: Path, transposed: bool, field: str
+) -> Operand:
+    record = nm.DTYPES[dtype]
+    stored = (shape[1], shape[0]) if transposed else shape
+    size = stored[0] * -(-stored[1] * record.storage_bits // 8)
+    what = f"{stored[0]} x {stored[1]} {dtype}"
+    codes = nm.unpack_rows(_read_bytes(base / source.data, size, what, f"{field}.data"), *stored, dtype)
+    if transposed:
+        codes = np.ascontiguousarray(codes.T)
+    if record.block is None:
+        return Operand(dtype, axis, codes)
+    if source.scales is None:
+        raise InputError(f"{field}.scales: expected a file of scale cells, but it is missing")
+    rows, k = shape[1 - axis], shape[axis]
+    cells = read_cells(base / source.scales, dtype, rows, k, f"{field}.scales")
+    return Operand(dtype, axis, codes, None, nm.read_scale_cells(cells, rows, k, dtype, axis), cells)
+
+
+def _draw(source: NormalInput | UniformInput | IntegersInput, shape: tuple[int, int]) -> F32:
+    stream = np.random.RandomState(source.seed)
+    draw: Callable[[int], NDArray[Any]]
+    if isinstance(source, NormalInput):
+        mean, std = source.mean, source.std
+        draw = lambda count: stream.normal(mean, std, count)  # noqa: E731
+    elif isinstance(source, UniformInput):
+        low, high = source.low, source.high
+        draw = lambda count: stream.uniform(low, high, count)  # noqa: E731
+    else:
+        first, last = source.low, source.high
+        draw = lambda count: stream.randint(first, last, count, dtype=np.int64)  # noqa: E731
+    values = np.empty(shape[0] * shape[1], np.float32)
+    with np.errstate(over="ignore"):
+        for start in range(0, values.size, CHUNK):
+            part = values[start : start + CHUNK]
+            part[...] = draw(part.size)
+    return values.reshape(shape)
+
+
+def _encode(values: F32, dtype: str) -> Codes:
+    """Codes of a plain dtype; finite values saturate, an infinity stays one where the dtype has it."""
+    codes = nm.encode(values, dtype)
+    infinite = np.isinf(values)
+    if infinite.any():
+        codes[infinite] = nm.encode(values[infinite], dtype, overflow="ieee")
+    return codes
+
+
+def _finite(source: NpyInput, values: F32, field: str) -> F32:
+    if source.nonfinite == "keep":
+        return values
+    good = np.isfinite(values)
+    if good.all():
+        return values
+    row, col = (int(index) for index in np.argwhere(~good)[0])
+    what = "NaN" if np.isnan(values[row, col]) else "Inf"
+    raise InputError(
+        f"{field}: {source.path}: expected finite fp32 values, not {what} at [{row}, {col}]"
+        f" ({int(values.size - good.sum())} in all; nonfinite: keep lets them pass)"
+    )
+
+
+def _read_bytes(path: Path, size: int, what: str, field: str) -> NDArray[np.uint8]:
+    try:
+        found = path.stat().st_size
+        if found == size and path.is_file():
+            return np.fromfile(path, np.uint8, size)
+        if path.is_dir():
+            raise InputError(f"{field}: {path}: expected a file, not a folder")
+    except OSError as error:
+        raise _unreadable(path, field, error) from None
+    raise InputError(f"{field}: {path}: expected {size:,} bytes ({what}), not {found:,}")
+
+
+def _unreadable(path: Path, field: str, error: OSError) -> InputError:
+    missing = isinstance(error, FileNotFoundError)
+    problem = "there is none of that name" if missing else f"it cannot be read ({error.strerror or error})"
+    return InputError(f"{field}: {path}: expected a file, but {problem}")
+
+
+def _extents(shape: tuple[int, ...]) -> str:
+    return ", ".join(str(extent) for extent in shape)
