@@ -266,7 +266,7 @@ def _build(document: Document, base: Path, overrides: list[Override]) -> Scenari
         data, positions = _apply(data, override, positions)
     arch = load_arch(data.get("arch"), base, positions=positions, overrides=of_arch)
     data = _absolute({name: value for name, value in data.items() if name != "arch"}, base, positions)
-    model = _with_rules(validate(ScenarioModel, data, positions))
+    model = _with_rules(validate(ScenarioModel, data, positions, beside=("arch",)))
     return Scenario(model, arch, base, document.file, positions)
 
 

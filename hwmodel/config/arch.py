@@ -118,6 +118,6 @@ def _faults(spec: ArchSpec) -> Iterator[tuple[FieldPath, str]]:
                     yield (*path, "fractals", dtype), unknown_name("dtype", dtype, nm.DTYPES)
     for group in ("mx", "plain"):
         for index, pair in enumerate(getattr(spec.operand_pairs, group)):
-            for dtype in pair:
+            for side, dtype in enumerate(pair):
                 if dtype not in nm.DTYPES:
-                    yield ("operand_pairs", group, index), unknown_name("dtype", dtype, nm.DTYPES)
+                    yield ("operand_pairs", group, index, side), unknown_name("dtype", dtype, nm.DTYPES)

@@ -41,12 +41,15 @@ _LIMITS = {
 }
 
 
-def validate(model: type[Model], data: Any, positions: Positions) -> Model:
-    """Build a model from plain data, strictly (no text for numbers). ConfigError for the first thing that is wrong."""
+def validate(model: type[Model], data: Any, positions: Positions, beside: tuple[str, ...] = ()) -> Model:
+    """Build a model from plain data, strictly (no text for numbers). ConfigError for the first thing that is wrong.
+
+    ``beside`` are fields that the file has and the model has not, for the list of what may stand there.
+    """
     try:
         return model.model_validate(freeze(data), strict=True)
     except ValidationError as error:
-        raise _translate(model, data, positions, error) from None
+        raise _translate(model, data, positions, beside, error) from None
 
 
 def freeze(data: Any) -> Any:
@@ -73,14 +76,16 @@ def show(value: Any) -> str:
     return text if len(text) <= 60 else text[:56] + "..." + text[0]
 
 
-def _translate(model: type[BaseModel], data: Any, positions: Positions, error: ValidationError) -> ConfigError:
+def _translate(
+    model: type[BaseModel], data: Any, positions: Positions, beside: tuple[str, ...], error: ValidationError
+) -> ConfigError:
     faults: dict[FieldPath, list[dict[str, Any]]] = {}
     for fault in error.errors(include_url=False):
         path = _path_in_data(fault["loc"], data, missing=fault["type"] == "missing")
         faults.setdefault(path, []).append(dict(fault))
     deepest = [path for path in faults if not any(path == other[: len(path)] for other in faults if other != path)]
     path = min(deepest, key=lambda path: all(fault["type"] != "extra_forbidden" for fault in faults[path]))
-    return positions.error(*_describe(model, data, path, faults[path]))
+    return positions.error(*_describe(model, data, path, faults[path], beside if len(path) == 1 else ()))
 
 
 def _path_in_data(loc: tuple[str | int, ...], data: Any, *, missing: bool) -> FieldPath:
@@ -96,12 +101,12 @@ def _path_in_data(loc: tuple[str | int, ...], data: Any, *, missing: bool) -> Fi
 
 
 def _describe(
-    model: type[BaseModel], root: Any, path: FieldPath, faults: list[dict[str, Any]]
+    model: type[BaseModel], root: Any, path: FieldPath, faults: list[dict[str, Any]], beside: tuple[str, ...]
 ) -> tuple[FieldPath, str]:
     fault = faults[0]
     kind, context, value = fault["type"], fault.get("ctx", {}), fault["input"]
     if kind == "extra_forbidden":
-        known = fields.names(*_annotation(model, root, path[:-1]))
+        known = [*fields.names(*_annotation(model, root, path[:-1])), *beside]
         return path, f"expected one of {', '.join(known)}, not {path[-1]!r}{did_you_mean(str(path[-1]), known)}"
     if kind == "missing" and isinstance(path[-1], int):
         return path[:-1], f"expected more than {path[-1]} items, not {path[-1]}"
