@@ -44,7 +44,7 @@ def arch_schema() -> dict[str, Any]:
 
 def _arch() -> dict[str, Any]:
     """A machine, or a variant: a base and the fields that differ, so nothing below is required."""
-    schema = _sourced(_tidy(ArchSpec.model_json_schema(mode="validation")))
+    schema: dict[str, Any] = _sourced(_tidy(ArchSpec.model_json_schema(mode="validation")))
     required = schema.pop("required")
     _drop_required(schema.get("$defs", {}))
     schema["properties"] = {

@@ -1,0 +1,74 @@
+"""The command line: parse, call the library, print, and turn errors into exit codes. One file for each command.
+
+Adding a command is one file with a function and one entry in ``COMMANDS``.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Sequence
+from importlib import import_module
+
+from hwmodel.cli.console import Console
+from hwmodel.errors import HwmodelError
+
+COMMANDS = {
+    "run": "hwmodel.cli.run",
+    "check": "hwmodel.cli.check",
+    "export": "hwmodel.cli.export",
+    "list": "hwmodel.cli.list_",
+    "schema": "hwmodel.cli.schema",
+}
+"""Module of each command; it has a function ``command``. Only the module of the one that is called is imported."""
+
+USAGE, FAILED, INTERRUPTED = 2, 3, 130
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run one command and return its exit code; errors are reported here, never raised."""
+    arguments = list(sys.argv[1:] if argv is None else argv)
+    console = Console(verbose="-v" in arguments or "--verbose" in arguments)
+    try:
+        code = _call(arguments, console)
+        sys.stdout.flush()
+    except KeyboardInterrupt:
+        console.error("interrupted")
+        return INTERRUPTED
+    except BrokenPipeError:
+        # Whoever read our output has gone, as with `| head`: say nothing, also not at exit.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
+    except Exception as error:
+        return _report(error, console)
+    return code
+
+
+def _call(arguments: list[str], console: Console) -> int:
+    from hwmodel.cli.app import application
+
+    wanted = next((argument for argument in arguments if argument in COMMANDS), None)
+    commands = {name: import_module(module) for name, module in COMMANDS.items() if wanted in (None, name)}
+    app = application({name: module.command for name, module in commands.items()})
+    result = app(arguments, standalone_mode=False, obj=console, prog_name="hwmodel")
+    return result if isinstance(result, int) else 0
+
+
+def _report(error: Exception, console: Console) -> int:
+    """One line on stderr (and the traceback with ``-v``) and the exit code."""
+    if isinstance(error, HwmodelError):
+        return console.fail(error)
+    if console.verbose:
+        import traceback
+
+        traceback.print_exception(error)
+    message = getattr(error, "format_message", None)
+    if message is not None:
+        console.error(f"hwmodel: {message() or 'expected a command'} (see hwmodel --help)")
+        return USAGE
+    if isinstance(error, MemoryError):
+        console.error("out of memory")
+        return FAILED
+    hint = "" if console.verbose else " (-v shows where)"
+    console.error(f"internal error: {type(error).__name__}: {error}{hint}")
+    return FAILED

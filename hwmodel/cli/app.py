@@ -1,0 +1,34 @@
+"""The typer application around the commands."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Annotated
+
+import typer
+
+from hwmodel import __version__
+
+
+def application(commands: Mapping[str, Callable[..., int]]) -> typer.Typer:
+    """An application with these commands. It raises its errors: ``hwmodel.cli.main`` turns them into exit codes."""
+    app = typer.Typer(add_completion=False, pretty_exceptions_enable=False, rich_markup_mode=None)
+    app.callback()(_root)
+    for name, command in commands.items():
+        app.command(name)(command)
+    return app
+
+
+def _show_version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"hwmodel {__version__}")
+        raise typer.Exit
+
+
+def _root(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_show_version, is_eager=True, help="Print the version.")
+    ] = False,
+) -> None:
+    """Bits and cycles of NPU matmul pipelines, from one run."""
+    del version

@@ -1,0 +1,102 @@
+"""What the commands print: results to stdout, everything else to stderr."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from hwmodel.errors import HwmodelError
+
+
+@dataclass
+class Console:
+    """How this call prints. Commands fill in their flags; until then the careful defaults hold."""
+
+    quiet: bool = False
+    verbose: bool = False
+    as_json: bool = False
+    no_color: bool = False
+    has_status: bool = False
+
+    @property
+    def color(self) -> bool:
+        """True where stdout may carry colours: a terminal, and nobody objects."""
+        return not self.no_color and not os.environ.get("NO_COLOR") and sys.stdout.isatty()
+
+    @property
+    def wants_text(self) -> bool:
+        """True where results for people are wanted: neither ``--json`` nor ``-q``."""
+        return not self.as_json and not self.quiet
+
+    def out(self, text: str) -> None:
+        """Print a result."""
+        self.status("")
+        sys.stdout.write(text if text.endswith("\n") else text + "\n")
+
+    def json(self, document: Any) -> None:
+        """Print the one JSON document."""
+        self.out(json.dumps(document, indent=2, ensure_ascii=False))
+
+    def note(self, text: str) -> None:
+        """Print to stderr, unless quiet."""
+        if not self.quiet:
+            self.error(text)
+
+    def error(self, text: object) -> None:
+        """Print one line to stderr."""
+        self.status("")
+        sys.stdout.flush()
+        print(" ".join(str(text).split()), file=sys.stderr, flush=True)  # noqa: T201  the one place
+
+    def fail(self, error: HwmodelError, name: str = "") -> int:
+        """Print an error in one line, with the traceback before it if verbose; returns its exit code."""
+        if self.verbose:
+            import traceback
+
+            self.status("")
+            traceback.print_exception(error)
+        self.error(f"{name}: {error}" if name else error)
+        return error.exit_code
+
+    def status(self, text: str) -> None:
+        """Show on a terminal what is going on; the next output replaces it."""
+        if (text or self.has_status) and not self.quiet and sys.stderr.isatty():
+            sys.stderr.write("\r\x1b[K" + text)
+            sys.stderr.flush()
+        self.has_status = bool(text)
+
+    def table(self, columns: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
+        """Print a table: fitted to a terminal, else with columns aligned and lines as long as they are."""
+        texts = [[_text(cell) for cell in row] for row in rows]
+        if sys.stdout.isatty():
+            self._rich_table(columns, texts)
+            return
+        cells = [list(columns), *texts]
+        widths = [max(len(row[index]) for row in cells) for index in range(len(columns))]
+        for row in cells:
+            self.out("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip())
+
+    def _rich_table(self, columns: Sequence[str], texts: list[list[str]]) -> None:
+        from rich import box
+        from rich.console import Console as RichConsole
+        from rich.table import Table
+        from rich.text import Text
+
+        table = Table(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False)
+        for column in columns:
+            table.add_column(column, overflow="fold")
+        for row in texts:
+            table.add_row(*(Text(cell) for cell in row))
+        RichConsole(no_color=not self.color, highlight=False).print(table)
+
+
+def _text(cell: object) -> str:
+    if cell is None:
+        return ""
+    if isinstance(cell, list | tuple):
+        return ", ".join(_text(part) for part in cell)
+    return str(cell)

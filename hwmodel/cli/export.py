@@ -1,0 +1,81 @@
+"""``hwmodel export``: write an earlier run in another form."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+import tempfile
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from hwmodel.cli.options import Json, NoColor, Quiet, Verbose, choice, configure
+from hwmodel.errors import InputError
+
+if TYPE_CHECKING:
+    from hwmodel.result import Result
+    from hwmodel.writers import Writer
+
+STDOUT = "-"
+
+
+def command(
+    context: typer.Context,
+    run: Annotated[Path, typer.Argument(metavar="RUN", help="A run folder.")],
+    to: Annotated[str, typer.Option("--to", metavar="NAME", help="Writer (hwmodel list writers).")],
+    out: Annotated[
+        Path | None, typer.Option("-o", "--out", metavar="FILE", help="Where to write [into RUN]; - is stdout.")
+    ] = None,
+    as_json: Json = False,
+    quiet: Quiet = False,
+    verbose: Verbose = False,
+    no_color: NoColor = False,
+) -> int:
+    """Write an earlier run in another form: perfetto, csv, json, md, png, svg, ..."""
+    console = configure(context, quiet=quiet, verbose=verbose, as_json=as_json, no_color=no_color)
+    from hwmodel.config.resources import shown_path
+    from hwmodel.config.runfolder import is_run
+    from hwmodel.writers import WRITERS
+
+    writer = WRITERS[choice("--to", to, WRITERS)]
+    if not is_run(run):
+        found = "another folder" if run.is_dir() else "a file" if run.exists() else "a name that is not there"
+        raise InputError(f"{run}: expected a run folder, not {found}")
+    if as_json and str(out) == STDOUT:
+        raise InputError("--json: expected a file to write to, as stdout is taken")
+    from hwmodel.result import load_folder
+
+    result = load_folder(run)
+    files = _write(result, writer, out if out is not None else run / writer.filename)
+    if as_json:
+        console.json({"schema_version": 1, "writer": writer.name, "files": [str(file) for file in files]})
+    elif not quiet:
+        for file in files:
+            console.out(shown_path(file))
+    return 0
+
+
+def _write(result: Result, writer: Writer, target: Path) -> list[Path]:
+    """Write aside, then rename; returns the files, none for stdout."""
+    try:
+        if str(target) != STDOUT:
+            target.parent.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(
+            prefix=".hwmodel-", dir=None if str(target) == STDOUT else target.parent, ignore_cleanup_errors=True
+        ) as aside:
+            name = writer.filename if str(target) == STDOUT else target.name
+            written = writer.write(result, Path(aside) / name)
+            if str(target) == STDOUT:
+                with written[0].open("rb") as file:
+                    shutil.copyfileobj(file, sys.stdout.buffer)
+                return []
+            places = [target.with_name(path.name) for path in written]
+            for path, place in zip(written, places, strict=True):
+                os.replace(path, place)  # noqa: PTH105  replaces on all systems
+            return places
+    except BrokenPipeError:
+        raise
+    except OSError as error:
+        raise InputError(f"{target}: cannot be written ({error.strerror or error})") from None

@@ -1,0 +1,52 @@
+"""The flags that several commands share, each said once."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from hwmodel.cli.console import Console
+from hwmodel.errors import InputError, did_you_mean
+
+Scenarios = Annotated[list[str], typer.Argument(metavar="SCENARIO", help="Path, or name of one that ships.")]
+Set = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--set", metavar="PATH=VALUE", help="Replace a field of the scenario or its arch: --set problem.m=256."
+    ),
+]
+Out = Annotated[Path | None, typer.Option("-o", "--out", metavar="DIR", help="Where the run folder goes.")]
+Json = Annotated[bool, typer.Option("--json", help="Print one JSON document and nothing else on stdout.")]
+Values = Annotated[
+    str, typer.Option("--values", metavar="check|skip", help="Compute and compare values, or only the timing.")
+]
+Write = Annotated[
+    str | None, typer.Option("--write", metavar="NAME,...|none", help="What to write [result,out,trace,timeline].")
+]
+Trace = Annotated[
+    str | None,
+    typer.Option("--trace", metavar="off|summary|full", help="Detail of the trace [full up to 20,000 instructions]."),
+]
+Quiet = Annotated[bool, typer.Option("-q", "--quiet", help="Print errors only.")]
+Verbose = Annotated[bool, typer.Option("-v", "--verbose", help="Say more; tracebacks for errors.")]
+NoColor = Annotated[bool, typer.Option("--no-color", help="No colours (also: NO_COLOR).")]
+
+
+def configure(
+    context: typer.Context, *, quiet: bool = False, verbose: bool = False, as_json: bool = False, no_color: bool = False
+) -> Console:
+    """The console of this call, with the command's flags."""
+    console = context.obj if isinstance(context.obj, Console) else Console()
+    console.quiet, console.verbose, console.as_json, console.no_color = quiet, verbose, as_json, no_color
+    return console
+
+
+def choice(flag: str, value: str, known: Iterable[str]) -> str:
+    """Refuse a value that is not one of ``known``."""
+    names = list(known)
+    if value not in names:
+        raise InputError(f"{flag}: expected one of {', '.join(names)}, not {value!r}{did_you_mean(value, names)}")
+    return value

@@ -1,0 +1,149 @@
+"""Run folders appear whole: written aside in the same parent, then renamed into place.
+
+A folder may replace an earlier run and nothing else. Two processes that write the same folder both succeed; the last
+one stays. What is written aside has a name that begins with a dot and is removed when the writer fails or is
+interrupted.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from hwmodel.config.resources import RESOLVED, shown_path
+from hwmodel.errors import InputError
+
+MARKER = RESOLVED
+"""Every run folder has this file."""
+ASIDE = ".hwmodel-"
+ATTEMPTS = 100
+
+
+def is_run(path: Path) -> bool:
+    """True for a folder that holds a run."""
+    return (path / MARKER).is_file()
+
+
+def check_replaceable(path: Path) -> None:
+    """InputError for a path that is no folder, or one that holds something other than an earlier run."""
+    if path.exists() and not path.is_dir():
+        raise InputError(f"{shown_path(path)}: expected a folder for the run, not a file")
+    if path.is_dir() and not is_run(path):
+        _refuse_entries(path, _entries(path))
+
+
+def check_parent(path: Path) -> None:
+    """InputError for a folder for several runs that holds something else."""
+    if path.exists() and not path.is_dir():
+        raise InputError(f"{shown_path(path)}: expected a folder for the runs, not a file")
+    if path.is_dir():
+        _refuse_entries(path, [entry for entry in _entries(path) if not is_run(entry)])
+
+
+def check_writable(path: Path) -> None:
+    """InputError where a run folder cannot be made at ``path``. Makes the folders above it."""
+    with _cannot_write(path):
+        home = _home(_real(path))
+        home.mkdir(parents=True, exist_ok=True)
+        os.rmdir(tempfile.mkdtemp(prefix=ASIDE, dir=home))  # noqa: PTH106
+
+
+@contextmanager
+def written_aside(path: Path) -> Iterator[Path]:
+    """A new folder to write into; at the end of the block it becomes ``path``, on any error it is removed.
+
+    Raises InputError where it cannot be written, or where ``path`` holds something other than an earlier run.
+    """
+    check_replaceable(path)
+    target = _real(path)
+    with _cannot_write(path):
+        home = _home(target)
+        home.mkdir(parents=True, exist_ok=True)
+        aside = Path(tempfile.mkdtemp(prefix=ASIDE, dir=home))
+    try:
+        with _cannot_write(path):
+            yield aside
+            aside.chmod(0o777 & ~_umask())
+            if home == target:
+                _fill(aside, target)
+            else:
+                _rename(aside, target)
+    finally:
+        shutil.rmtree(aside, ignore_errors=True)
+
+
+def _rename(aside: Path, target: Path) -> None:
+    """Put ``aside`` in the place of ``target``, which another process may be replacing at the same time."""
+    for _ in range(ATTEMPTS):
+        try:
+            os.rename(aside, target)  # noqa: PTH104  replaces an empty folder, unlike Path.rename on all systems
+        except OSError:
+            if not target.is_dir():
+                raise
+        else:
+            return
+        check_replaceable(target)
+        old = Path(tempfile.mkdtemp(prefix=ASIDE, dir=target.parent))
+        try:
+            os.rename(target, old)  # noqa: PTH104
+        except FileNotFoundError:
+            pass
+        finally:
+            shutil.rmtree(old, ignore_errors=True)
+    raise InputError(f"{shown_path(target)}: another process keeps replacing this folder")
+
+
+def _fill(aside: Path, target: Path) -> None:
+    """Where the folder itself must stay (its parent is not writable, or it is where we are): file by file."""
+    fresh = sorted(aside.iterdir(), key=lambda path: path.name == MARKER)
+    for entry in _entries(target):
+        if entry.name not in {path.name for path in fresh}:
+            entry.unlink()
+    for entry in fresh:
+        entry.replace(target / entry.name)
+
+
+def _home(target: Path) -> Path:
+    """Where to write aside: the parent, or the folder itself where that cannot be renamed."""
+    if target.is_dir() and (
+        target == Path.cwd().resolve() or target.is_mount() or not os.access(target.parent, os.W_OK | os.X_OK)
+    ):
+        return target
+    return target.parent
+
+
+def _entries(path: Path) -> list[Path]:
+    """What a folder holds, without what some process is writing aside."""
+    try:
+        return sorted(entry for entry in path.iterdir() if not entry.name.startswith(ASIDE))
+    except OSError as error:
+        raise InputError(f"{shown_path(path)}: expected a readable folder, but {error.strerror or error}") from None
+
+
+def _refuse_entries(path: Path, entries: list[Path]) -> None:
+    if entries:
+        problem = f"expected a new folder, an empty one or an earlier run, not one that holds {entries[0].name}"
+        raise InputError(f"{shown_path(path)}: {problem}")
+
+
+@contextmanager
+def _cannot_write(path: Path) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        raise InputError(f"{shown_path(path)}: cannot write the run folder ({error.strerror or error})") from None
+
+
+def _real(path: Path) -> Path:
+    """Absolute path with links followed: a link to a folder stays a link."""
+    return path.resolve()
+
+
+def _umask() -> int:
+    value = os.umask(0)
+    os.umask(value)
+    return value
