@@ -38,4 +38,4 @@ def parse_path(text: str) -> FieldPath | None:
             return None
         steps.append(match[1] if match[2] is None else int(match[2]))
         at = match.end()
-    return tuple(steps) or None
+    return tuple(steps) if steps and isinstance(steps[0], str) else None

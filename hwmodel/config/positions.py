@@ -78,9 +78,9 @@ class Positions:
 
     layers: tuple[Layer, ...] = ()
 
-    def locate(self, path: FieldPath) -> tuple[str, str]:
+    def locate(self, path: FieldPath, *, missing: bool = False) -> tuple[str, str]:
         """Where a field was said (or the nearest one above it, if it is missing), and its name there."""
-        for cut in range(len(path), -1, -1):
+        for cut in range(len(path) - missing, -1, -1):
             for layer in reversed(self.layers):
                 where = layer.locate(path[:cut])
                 if where is not None:
@@ -91,9 +91,9 @@ class Positions:
         """True where the field comes from an override."""
         return self.locate(path)[0].startswith(SET)
 
-    def error(self, path: FieldPath, problem: str) -> ConfigError:
-        """The error to raise for a field."""
-        return ConfigError(*self.locate(path), problem)
+    def error(self, path: FieldPath, problem: str, *, missing: bool = False) -> ConfigError:
+        """The error to raise for a field; ``missing`` for one that is not in the merged data."""
+        return ConfigError(*self.locate(path, missing=missing), problem)
 
     def over(self, *layers: Layer) -> Positions:
         """These positions with more layers on top."""

@@ -85,7 +85,8 @@ def _translate(
         faults.setdefault(path, []).append(dict(fault))
     deepest = [path for path in faults if not any(path == other[: len(path)] for other in faults if other != path)]
     path = min(deepest, key=lambda path: all(fault["type"] != "extra_forbidden" for fault in faults[path]))
-    return positions.error(*_describe(model, data, path, faults[path], beside if len(path) == 1 else ()))
+    where, problem = _describe(model, data, path, faults[path], beside if len(path) == 1 else ())
+    return positions.error(where, problem, missing=faults[path][0]["type"] in ("missing", "union_tag_not_found"))
 
 
 def _path_in_data(loc: tuple[str | int, ...], data: Any, *, missing: bool) -> FieldPath:
