@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable
-from fractions import Fraction
 from typing import Any, NamedTuple
 
-from hwmodel.arch import Arch, BufferSpec, Unit
+from hwmodel.arch import Arch, BufferSpec, LinkSpec, Unit
 from hwmodel.errors import DeadlockError
 from hwmodel.program.instructions import Instruction, Sync
 from hwmodel.program.memory import Part, Tile
@@ -91,22 +90,15 @@ class Machine:
         program: Program,
         gm: dict[str, Array] | None = None,
         *,
-        links: dict[str, tuple[Fraction, Fraction]] | None = None,
         as_bytes: bool = False,
     ) -> None:
-        """``gm`` holds the tensors' arrays; None runs without values. ``links`` overrides (capacity, cap) of links."""
+        """``gm`` holds the tensors' arrays; None runs without values. ``as_bytes`` renders every tile at once."""
         self.arch = arch
         self.program = program
         self.kernel = Kernel()
         self.units = arch.units
         self.ticks_per_cycle = arch.ticks_per_cycle
-        rates = {
-            name: (link.bytes_per_cycle, link.core_bytes_per_cycle) for name, link in arch.spec.links.items()
-        } | (links or {})
-        self.links = {
-            name: Link(self.kernel, name, capacity / self.ticks_per_cycle, cap / self.ticks_per_cycle)
-            for name, (capacity, cap) in rates.items()
-        }
+        self.links = {name: self._link(name, link) for name, link in arch.spec.links.items()}
         self.rows: list[Row] = []
         self.engines: list[dict[str, InOrderEngine]] = []
         self.storages: list[Storage | None] = []
@@ -121,6 +113,15 @@ class Machine:
                 storage = Storage(capacities, gm, program.tensors, core.origins, as_bytes=as_bytes)
             self.storages.append(storage)
             self._add_core(core, banked, storage)
+
+    def _link(self, name: str, link: LinkSpec) -> Link:
+        """A shared link. Where cores are folded, each simulated one gets the fair share of all that have work."""
+        capacity, cap = link.bytes_per_cycle, link.core_bytes_per_cycle
+        simulated, active = len(self.program.cores), self.program.active_cores
+        if active > simulated:
+            cap = min(cap, capacity / active)
+            capacity = cap * simulated
+        return Link(self.kernel, name, capacity / self.ticks_per_cycle, cap / self.ticks_per_cycle)
 
     def _stage(self, instruction: Instruction) -> int:
         found = self._stages.get(instruction.op)

@@ -57,6 +57,16 @@ class _Segment:
     readers: dict[int, _Access] = field(default_factory=dict)
 
 
+@dataclass(slots=True)
+class _Sets:
+    """Every set of one signal so far: the count it reached and the clock of the engine that did it."""
+
+    engine: int
+    shared: bool = False
+    reached: list[int] = field(default_factory=list)
+    clocks: list[list[int]] = field(default_factory=list)
+
+
 def find_hazards(program: Program, buffers: Mapping[str, BufferLimits], *, limit: int = 50) -> tuple[Hazard, ...]:
     """All hazards of a program, at most ``limit``, in program order. Cores that share instructions are checked once."""
     found: list[Hazard] = []
@@ -109,7 +119,7 @@ class _Checker:
         count = len(streams)
         heads = [0] * count
         known = [[0] * count for _ in range(count)]
-        sets: dict[str, list[tuple[int, list[int]]]] = {}
+        sets: dict[str, _Sets] = {}
         totals: dict[str, int] = {}
         taken: dict[str, int] = {}
         while True:
@@ -131,10 +141,8 @@ class _Checker:
                     needed = wait.at_least
                 else:
                     taken[wait.signal] = needed = taken.get(wait.signal, 0) + 1
-                for reached, other in sets[wait.signal]:
+                for other in self._clocks_of(sets[wait.signal], needed):
                     clock = list(map(max, clock, other))
-                    if reached >= needed:
-                        break
             access = _Access(engine, heads[engine], instruction.number)
             self._touch(instruction, access, clock)
             clock = list(clock)
@@ -142,9 +150,22 @@ class _Checker:
             known[engine] = clock
             for signal in instruction.sets:
                 totals[signal.signal] = totals.get(signal.signal, 0) + signal.amount
-                sets.setdefault(signal.signal, []).append((totals[signal.signal], clock))
+                raised = sets.setdefault(signal.signal, _Sets(engine))
+                raised.reached.append(totals[signal.signal])
+                raised.clocks.append(clock)
+                raised.shared |= raised.engine != engine
             heads[engine] += 1
         self._stuck(streams, heads, totals, taken)
+
+    def _clocks_of(self, sets: _Sets, needed: int) -> list[list[int]]:
+        """Clocks of the sets that a wait for ``needed`` surely follows.
+
+        One engine raises a signal in its own order, so the first set that reaches the count is known. Where several
+        engines raise it, their sets may come in any order: only a wait for all of them proves anything.
+        """
+        if not sets.shared:
+            return [sets.clocks[bisect_left(sets.reached, needed)]]
+        return sets.clocks if sets.reached[-1] == needed else []
 
     def _enabled(self, instruction: Instruction, totals: dict[str, int], taken: dict[str, int]) -> bool:
         needed: dict[str, int] = {}
@@ -231,7 +252,8 @@ class _Checker:
             if segment.writer is not None:
                 self._ordered(segment.writer, access, clock, operand, "writes", "overwrites")
             for reader in segment.readers.values():
-                self._ordered(reader, access, clock, operand, "reads", "overwrites")
+                if reader is not access:
+                    self._ordered(reader, access, clock, operand, "reads", "overwrites")
         if first < last:
             segments[first:last] = [_Segment(segments[first].start, segments[last - 1].stop, access)]
 

@@ -15,13 +15,18 @@ class CoreProgram:
     """The instructions of one core in program order.
 
     ``origins`` shifts every window of a tensor, so that cores that do the same work on other data share one
-    instruction list. ``stands_for`` counts the equal cores this one represents.
+    instruction list. ``folded`` holds the origins of equal cores that are not simulated: this one stands for them.
     """
 
     core: int
     instructions: tuple[Instruction, ...]
     origins: dict[str, tuple[int, int]] = field(default_factory=dict)
-    stands_for: int = 1
+    folded: tuple[dict[str, tuple[int, int]], ...] = ()
+
+    @property
+    def stands_for(self) -> int:
+        """How many equal cores this one represents, itself included."""
+        return 1 + len(self.folded)
 
 
 @dataclass(frozen=True)
@@ -35,6 +40,11 @@ class Program:
     def count(self) -> int:
         """Number of instructions over all simulated cores."""
         return sum(len(core.instructions) for core in self.cores)
+
+    @cached_property
+    def active_cores(self) -> int:
+        """Number of cores that have work, the folded ones included."""
+        return sum(core.stands_for for core in self.cores)
 
     def text(self) -> Iterator[str]:
         """The program as lines for people: number, engine, operation, operands, waits and sets."""

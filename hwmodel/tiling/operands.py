@@ -87,6 +87,26 @@ def columns(tile: Tile, kind: OperandKind, col: int, cols: int) -> Part:
     return Part(tile, 0, col, tile.rows, cols, tile.offset + first * column_bytes, (last - first) * column_bytes)
 
 
+def rows(tile: Tile, kind: OperandKind, row: int, count: int) -> Part:
+    """Rows [row, row + count) of an NZ tile: a piece of each fractal column; the bytes span from first to last."""
+    c0 = C0_BYTES * 8 // kind.bits
+    column_bytes = tile.padded[0] * C0_BYTES
+    last_column = tile.padded[1] // c0 - 1
+    start = row * C0_BYTES
+    stop = last_column * column_bytes + round_up(row + count, FRACTAL) * C0_BYTES
+    return Part(tile, row, 0, count, tile.cols, tile.offset + start, stop - start)
+
+
+def scale_columns(tile: Tile, kind: OperandKind, k: int, depth: int) -> Part:
+    """Cells of K [k, k + depth) of a scale tile, all rows; the bytes span from first to last."""
+    per_row = ceil_div(tile.cols, CELL_K)
+    first, last = k // CELL_K, ceil_div(k + depth, CELL_K)
+    row_fractals = ceil_div(tile.rows, CELL_ROWS)
+    start = first * kind.cell_bytes
+    stop = ((row_fractals - 1) * per_row + last) * kind.cell_bytes
+    return Part(tile, 0, k, tile.rows, depth, tile.offset + start, stop - start)
+
+
 def scale_rows(tile: Tile, kind: OperandKind, row: int, rows: int) -> Part:
     """Cells of rows [row, row + rows) of a scale tile, all of K: contiguous in its bytes."""
     row_bytes = ceil_div(tile.cols, CELL_K) * kind.cell_bytes

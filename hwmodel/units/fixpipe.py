@@ -25,7 +25,9 @@ class FixpipeSpec(UnitSpec):
     bytes_per_cycle: Rate = Field(description="whole granules of output")
     row_floor_cycles: Rate = Field(description="least time for one row, however short")
     granule_bytes: int = Field(gt=0, description="unit of a GM write")
-    partial_granule_factor: Rate = Field(description="cost of a granule that is written in part, whole ones cost 1")
+    partial_granule_factor: Rate = Field(
+        description="time of a granule that is written in part (read, merged, written back), in whole granules"
+    )
 
 
 def cycles(spec: FixpipeSpec, params: Store) -> int:
@@ -46,10 +48,8 @@ def cycles(spec: FixpipeSpec, params: Store) -> int:
 
 def _row_bytes(spec: FixpipeSpec, begin: int, length: int) -> Fraction:
     granule = spec.granule_bytes
-    touched = -(-(begin + length) // granule)
-    partial = (begin > 0) + ((begin + length) % granule > 0) if touched > 1 else int(length < granule)
-    if touched == 1:
-        return length * (spec.partial_granule_factor if partial else Fraction(1))
+    touched = ceil_div(begin + length, granule)
+    partial = int(begin > 0) + int((begin + length) % granule > 0) if touched > 1 else int(length < granule)
     return (touched - partial) * granule + partial * granule * spec.partial_granule_factor
 
 
