@@ -266,12 +266,12 @@ def _build(document: Document, base: Path, overrides: list[Override]) -> Scenari
         data, positions = _apply(data, override, positions)
     arch = load_arch(data.get("arch"), base, positions=positions, overrides=of_arch)
     data = _absolute({name: value for name, value in data.items() if name != "arch"}, base, positions)
-    model = _with_rules(validate(ScenarioModel, data, positions, beside=("arch",)))
+    model = _settled(validate(ScenarioModel, data, positions, beside=("arch",)))
     return Scenario(model, arch, base, document.file, positions)
 
 
-def _with_rules(model: ScenarioModel) -> ScenarioModel:
-    """Name the quantiser rule of each operand that has block scales and states none."""
+def _settled(model: ScenarioModel) -> ScenarioModel:
+    """With the quantiser rule of each operand that has block scales, and without scale files that nobody reads."""
     problem = model.problem
     if problem is None:
         return model
@@ -279,7 +279,10 @@ def _with_rules(model: ScenarioModel) -> ScenarioModel:
     changed = {}
     for name, dtype in dtypes.items():
         source, block = getattr(model.inputs, name), nm.DTYPES[dtype].block
-        if block is not None and not isinstance(source, PackedInput) and source.rule is None:
+        if isinstance(source, PackedInput):
+            if block is None and source.scales is not None:
+                changed[name] = source.model_copy(update={"scales": None})
+        elif block is not None and source.rule is None:
             changed[name] = source.model_copy(update={"rule": block.default_rule})
     return model.model_copy(update={"inputs": model.inputs.model_copy(update=changed)}) if changed else model
 
@@ -344,18 +347,13 @@ def _with(data: dict[str, Any], path: FieldPath, value: str) -> dict[str, Any]:
 
 
 def _stated(model: ScenarioModel) -> dict[str, Any]:
-    """The model as plain data, without what its kind of problem does not have and without files that are not read."""
+    """The model as plain data, without what its kind of problem does not have."""
     data: dict[str, Any] = plain(model)
     unused = ["program"] if model.program is None else ["problem", "tiling", "inputs"]
     if isinstance(model.problem, QuantizeProblem):
         unused += ["tiling", "accumulate"]
         del data["inputs"]["b"]
-    kept = {name: value for name, value in data.items() if name not in unused}
-    if isinstance(model.problem, MatmulProblem):
-        for name, dtype in (("a", model.problem.a), ("b", model.problem.b)):
-            if nm.DTYPES[dtype].block is None:
-                kept["inputs"][name].pop("scales", None)
-    return kept
+    return {name: value for name, value in data.items() if name not in unused}
 
 
 def _digest(path: Path, scenario: Scenario, field: FieldPath) -> str:

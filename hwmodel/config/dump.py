@@ -10,7 +10,7 @@ from typing import Any
 WIDTH = 110
 """A mapping or list that fits a line of this width and holds only scalars stands on one line."""
 
-_SAFE = re.compile(r"[A-Za-z_][A-Za-z0-9_./-]*(?: [A-Za-z0-9_./(-][A-Za-z0-9_./()-]*)*")
+_SAFE = re.compile(r"(?:\.{1,2}/)*[A-Za-z_][A-Za-z0-9_./-]*(?: [A-Za-z0-9_./(-][A-Za-z0-9_./()-]*)*")
 _WORDS = frozenset(["null", "true", "false", "yes", "no", "on", "off"])
 _ESCAPES = {'"': '\\"', "\\": "\\\\", "\n": "\\n", "\t": "\\t", "\r": "\\r"}
 

@@ -138,7 +138,8 @@ def _expected(fault: dict[str, Any]) -> str:
         return str(context["expected"]).replace("'", "")
     if kind in _LIMITS:
         text, name = _LIMITS[kind]
-        return f"{text} {context[name]}"
+        limit = context[name]
+        return f"{text} {int(limit) if limit == int(limit) else limit}"
     if kind in _EXPECTED:
         return _EXPECTED[kind]
     if kind in ("value_error", "assertion_error"):

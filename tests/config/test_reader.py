@@ -110,7 +110,7 @@ def test_empty_files() -> None:
 def test_files(tmp_path: Path) -> None:
     (tmp_path / "a.yaml").write_text("a: 1\n")
     assert read_file(tmp_path / "a.yaml").data == {"a": 1}
-    with pytest.raises(ConfigError, match="shown.yaml: expected a file, but there is none"):
+    with pytest.raises(ConfigError, match=r"shown.yaml: expected a file, but there is none"):
         read_file(tmp_path / "b.yaml", "shown.yaml")
     with pytest.raises(ConfigError, match="not a folder"):
         read_file(tmp_path)
