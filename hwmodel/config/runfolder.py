@@ -7,12 +7,16 @@ interrupted.
 
 from __future__ import annotations
 
+import errno
 import os
 import shutil
+import stat
 import tempfile
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import NoReturn
 
 from hwmodel.config.resources import RESOLVED, shown_path
 from hwmodel.errors import InputError
@@ -20,7 +24,8 @@ from hwmodel.errors import InputError
 MARKER = RESOLVED
 """Every run folder has this file."""
 ASIDE = ".hwmodel-"
-ATTEMPTS = 100
+ATTEMPTS = 1000
+LOOKS, LOOK_SECONDS = 5, 0.02
 
 
 def is_run(path: Path) -> bool:
@@ -30,18 +35,21 @@ def is_run(path: Path) -> bool:
 
 def check_replaceable(path: Path) -> None:
     """InputError for a path that is no folder, or one that holds something other than an earlier run."""
-    if path.exists() and not path.is_dir():
-        raise InputError(f"{shown_path(path)}: expected a folder for the run, not a file")
-    if path.is_dir() and not is_run(path):
-        _refuse_entries(path, _entries(path))
+    _refuse_file(path)
+    for _ in range(LOOKS):
+        entries = _entries(path)
+        if not entries or MARKER in {entry.name for entry in entries}:
+            return
+        time.sleep(LOOK_SECONDS)  # unless another process was about to replace it
+    _refuse(path, entries[0])
 
 
 def check_parent(path: Path) -> None:
     """InputError for a folder for several runs that holds something else."""
-    if path.exists() and not path.is_dir():
-        raise InputError(f"{shown_path(path)}: expected a folder for the runs, not a file")
-    if path.is_dir():
-        _refuse_entries(path, [entry for entry in _entries(path) if not is_run(entry)])
+    _refuse_file(path)
+    for entry in _entries(path):
+        if not is_run(entry):
+            _refuse(path, entry)
 
 
 def check_writable(path: Path) -> None:
@@ -81,8 +89,8 @@ def _rename(aside: Path, target: Path) -> None:
     for _ in range(ATTEMPTS):
         try:
             os.rename(aside, target)  # noqa: PTH104  replaces an empty folder, unlike Path.rename on all systems
-        except OSError:
-            if not target.is_dir():
+        except OSError as error:
+            if error.errno not in (errno.ENOTEMPTY, errno.EEXIST):
                 raise
         else:
             return
@@ -110,7 +118,7 @@ def _fill(aside: Path, target: Path) -> None:
 def _home(target: Path) -> Path:
     """Where to write aside: the parent, or the folder itself where that cannot be renamed."""
     if target.is_dir() and (
-        target == Path.cwd().resolve() or target.is_mount() or not os.access(target.parent, os.W_OK | os.X_OK)
+        target == Path.cwd().resolve() or os.path.ismount(target) or not os.access(target.parent, os.W_OK | os.X_OK)
     ):
         return target
     return target.parent
@@ -120,14 +128,24 @@ def _entries(path: Path) -> list[Path]:
     """What a folder holds, without what some process is writing aside."""
     try:
         return sorted(entry for entry in path.iterdir() if not entry.name.startswith(ASIDE))
+    except FileNotFoundError:
+        return []
     except OSError as error:
         raise InputError(f"{shown_path(path)}: expected a readable folder, but {error.strerror or error}") from None
 
 
-def _refuse_entries(path: Path, entries: list[Path]) -> None:
-    if entries:
-        problem = f"expected a new folder, an empty one or an earlier run, not one that holds {entries[0].name}"
-        raise InputError(f"{shown_path(path)}: {problem}")
+def _refuse_file(path: Path) -> None:
+    try:
+        mode = path.stat().st_mode
+    except OSError:
+        return
+    if not stat.S_ISDIR(mode):
+        raise InputError(f"{shown_path(path)}: expected a folder for the run, not a file")
+
+
+def _refuse(path: Path, entry: Path) -> NoReturn:
+    problem = f"expected a new folder, an empty one or an earlier run, not one that holds {entry.name}"
+    raise InputError(f"{shown_path(path)}: {problem}")
 
 
 @contextmanager
