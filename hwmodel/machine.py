@@ -105,12 +105,10 @@ class Machine:
         stages = {op: stage for kind in UNITS.values() for op, stage in kind.operations.items()}
         self._engine_stages = {kind.engine: min(kind.operations.values()) for kind in UNITS.values()}
         self._stages = stages
-        capacities = {name: buffer.capacity_bytes for name, buffer in arch.spec.buffers.items()}
+        self._gm, self._as_bytes = gm, as_bytes
         banked = {name: buffer for name, buffer in arch.spec.buffers.items() if buffer.banks != "none"}
         for core in program.cores:
-            storage = None
-            if gm is not None:
-                storage = Storage(capacities, gm, program.tensors, core.origins, as_bytes=as_bytes)
+            storage = None if gm is None else self._storage(core.origins)
             self.storages.append(storage)
             self._add_core(core, banked, storage)
 
@@ -155,3 +153,25 @@ class Machine:
         launch = self.arch.spec.launch_cycles * self.ticks_per_cycle
         folded = tuple(core.stands_for for core in self.program.cores)
         return Trace(self.rows, end, launch, self.ticks_per_cycle, folded)
+
+    def replay_folded(self) -> None:
+        """Compute the values of folded cores, in program order and without time, once the others have run.
+
+        The core that stands for them went through the same instructions with the same flags, so what their order
+        could do to values has been seen there.
+        """
+        if self._gm is None:
+            return
+        for core in self.program.cores:
+            for origins in core.folded:
+                storage = self._storage(origins)
+                for instruction in core.instructions:
+                    if isinstance(instruction.params, Sync):
+                        continue
+                    kind = self.units[instruction.engine].kind
+                    kind.commit(instruction, storage, kind.capture(instruction, storage))
+
+    def _storage(self, origins: dict[str, tuple[int, int]]) -> Storage:
+        assert self._gm is not None
+        capacities = {name: buffer.capacity_bytes for name, buffer in self.arch.spec.buffers.items()}
+        return Storage(capacities, self._gm, self.program.tensors, origins, as_bytes=self._as_bytes)

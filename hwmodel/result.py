@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+import os
+from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -14,7 +16,29 @@ from hwmodel.arch import Arch
 from hwmodel.program.program import Program
 from hwmodel.trace import Trace
 
+if TYPE_CHECKING:
+    from hwmodel.scenario import Scenario
+
 SCHEMA_VERSION = 1
+_ML_DTYPES = {
+    "bf16": "bfloat16",
+    "fp8_e4m3": "float8_e4m3fn",
+    "fp8_e4m3_ieee": "float8_e4m3",
+    "fp8_e5m2": "float8_e5m2",
+    "fp8_e3m4": "float8_e3m4",
+}
+_NUMPY = {"fp32": "float32", "fp16": "float16", "int32": "int32", "int8": "int8", "uint8": "uint8"}
+
+
+def as_values(codes: np.ndarray[Any, Any], dtype: str) -> np.ndarray[Any, Any]:
+    """The same bits as numbers: numpy's own type, that of ml_dtypes, or fp32 where neither has one (hif8)."""
+    if dtype in _NUMPY:
+        return codes.view(_NUMPY[dtype])
+    if dtype in _ML_DTYPES:
+        import ml_dtypes
+
+        return codes.view(getattr(ml_dtypes, _ML_DTYPES[dtype]))
+    return nm.decode(codes, dtype) if nm.DTYPES[dtype].block is None else codes
 
 
 @dataclass(frozen=True)
@@ -51,8 +75,6 @@ class Result:
     name: str
     question: str
     arch: Arch
-    scenario_yaml: str
-    """The resolved scenario, everything that was simulated."""
     values: Values
     expect: Expectation
     tiling: dict[str, Any]
@@ -68,6 +90,18 @@ class Result:
     hazards_checked: bool = True
     peak_macs_per_cycle: int = 0
     provenance: dict[str, str] = field(default_factory=dict)
+    scenario: Scenario | None = None
+    """What was simulated; needed to save a run folder."""
+
+    def with_expectation(self, stated: bool, failures: list[str]) -> Result:
+        """The same result with what was expected of it."""
+        return replace(self, expect=Expectation(stated, tuple(failures)))
+
+    def save(self, folder: str | os.PathLike[str], write: tuple[str, ...] | None = None) -> Path:
+        """Write the run folder (contract section 3); it appears whole. ``write`` names writers, None the usual ones."""
+        from hwmodel.runs import save
+
+        return save(self, Path(folder), write)
 
     @cached_property
     def stats(self) -> Statistics | None:
@@ -90,7 +124,7 @@ class Result:
     def out(self) -> np.ndarray[Any, Any] | None:
         """The output as an array of its own dtype (ml_dtypes for bf16 and fp8); None where values were skipped."""
         codes = self.outputs.get("out")
-        return None if codes is None else nm.as_values(codes, self.out_dtype)
+        return None if codes is None else as_values(codes, self.out_dtype)
 
     @property
     def exit_code(self) -> int:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Literal, NamedTuple
 
+import numpy as np
 from pydantic import Field
 
 from hwmodel import numerics as nm
@@ -92,15 +93,17 @@ def multiply(params: Matmul, operands: Operands, order: Order) -> Array:
         return nm.matmul_int(nm.decode_int(operands.a, params.a), nm.decode_int(operands.b, params.b), acc=operands.acc)
     a = decode(operands.a, operands.a_scale, params.a, rows=params.m, k=params.k, k_axis=1)
     b = decode(operands.b, operands.b_scale, params.b, rows=params.n, k=params.k, k_axis=0)
-    return nm.matmul(a, b, order=order.order, group=order.group or None, acc=operands.acc)
+    group = order.group if order.order == "group" else None
+    return nm.matmul(a, b, order.order, acc=operands.acc, group=group)
 
 
 def decode(codes: Array, cells: Array | None, dtype: str, *, rows: int, k: int, k_axis: int) -> Any:
     """fp32 operand from codes and scale cells; the 16-bit ones and plain formats have no cells."""
+    record = nm.DTYPES[dtype]
     if cells is None:
-        return nm.decode(codes, nm.DTYPES[dtype].element)
-    scales = nm.read_scale_cells(cells.reshape(-1), rows, k, dtype)
-    return nm.decode_operand(codes, scales, dtype, axis=k_axis)
+        return nm.decode(codes, record.element)
+    scales = nm.read_scale_cells(np.ascontiguousarray(cells).reshape(-1), rows, k, dtype)
+    return nm.decode_operand(codes, scales, dtype, k_axis)
 
 
 UNIT = UnitKind(

@@ -59,12 +59,9 @@ def capture(instruction: Instruction, storage: Storage) -> Array:
     assert isinstance(part, Part)
     cast = instruction.values
     assert isinstance(cast, Cast)
-    scale = np.array(cast.scale, np.float32) if cast.scale else None
-    if scale is not None and scale.size == 1:
-        scale = scale[0]
-    return nm.cast_out(
-        storage.read(part), cast.dtype, relu=cast.relu, saturate=cast.saturate, scale=scale, offset=cast.offset or None
-    )
+    scale = np.array(cast.scale, np.float32) if len(cast.scale) > 1 else cast.scale[0] if cast.scale else None
+    offset = cast.offset or None
+    return nm.cast_out(storage.read(part), cast.dtype, cast.relu, cast.saturate, scale, offset)
 
 
 def commit(instruction: Instruction, storage: Storage, payload: Array) -> None:

@@ -1,0 +1,314 @@
+"""The composition root: a scenario goes in, a result comes out."""
+
+from __future__ import annotations
+
+import gc
+import hashlib
+import platform
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal
+
+import numpy as np
+
+from hwmodel import __version__
+from hwmodel import numerics as nm
+from hwmodel.errors import InputError
+from hwmodel.inputs import Operand, make_operand, make_values, read_cells, read_codes
+from hwmodel.problem import MatmulProblem, QuantizeProblem
+from hwmodel.program.hazards import BufferLimits, Hazard, find_hazards, first_beyond
+from hwmodel.program.program import Program
+from hwmodel.reference import check_quantize, matmul_reference
+from hwmodel.result import Expectation, Result, Values
+from hwmodel.tiling import TILINGS
+from hwmodel.units.storage import UNWRITTEN, Array
+
+if TYPE_CHECKING:
+    from hwmodel.scenario import Scenario
+    from hwmodel.tiling import Plan
+
+ValueMode = Literal["check", "skip"]
+TraceLevel = Literal["off", "summary", "full"]
+
+FULL_LIMIT = 20_000
+"""Instructions up to which the trace is written in full and hazards are looked for in every run."""
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """A scenario that was planned and lowered, whose inputs and golden files were read: nothing can be missing."""
+
+    scenario: Scenario
+    plan: Plan | None
+    operands: dict[str, Operand]
+    golden: dict[str, Array]
+
+    @cached_property
+    def program(self) -> Program | None:
+        """The instructions; None for an operation that has no timing model."""
+        with _no_collection():
+            return None if self.plan is None else self.plan.program()
+
+    def hazards(self) -> tuple[Hazard, ...]:
+        """Every hazard that can be proved."""
+        return () if self.program is None else find_hazards(self.program, limits_of(self.scenario))
+
+
+def limits_of(scenario: Scenario) -> dict[str, BufferLimits]:
+    """Capacity and allocation unit of each buffer of the scenario's machine."""
+    buffers = scenario.arch.spec.buffers.items()
+    return {name: BufferLimits(buffer.capacity_bytes, buffer.allocation_bytes) for name, buffer in buffers}
+
+
+@contextmanager
+def _no_collection() -> Iterator[None]:
+    """Without the cyclic garbage collector: programs and traces are many small records that all stay alive."""
+    was = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was:
+            gc.enable()
+
+
+def prepare(scenario: Scenario) -> Prepared:
+    """Plan, lower and read every input file.
+
+    Raises:
+        InputError: it does not fit the machine, or a file is missing, truncated or of the wrong size.
+    """
+    problem = scenario.problem
+    if isinstance(problem, QuantizeProblem):
+        return Prepared(scenario, None, {}, _golden_quantize(scenario, problem))
+    if not isinstance(problem, MatmulProblem):
+        raise InputError(f"program: {scenario.arch.name} does not run programs yet")
+    tiling = TILINGS[scenario.tiling.kind]
+    if tiling.family != scenario.arch.spec.family:
+        legal = ", ".join(name for name, other in TILINGS.items() if other.family == scenario.arch.spec.family)
+        raise InputError(f"tiling.kind: {scenario.arch.name} has {legal}, not {tiling.kind}")
+    plan = tiling.plan(problem, scenario.accumulate, scenario.arch, scenario.tiling)
+    golden = {}
+    if scenario.expect.out is not None:
+        path = Path(scenario.expect.out.path)
+        golden["out"] = read_codes(path, problem.out, (problem.m, problem.n), "expect.out.path")
+    inputs = scenario.inputs
+    transposed = problem.layout.b == "nk"
+    operands = {
+        "a": make_operand(inputs.a, problem.a, (problem.m, problem.k), axis=1, base=scenario.base, field="inputs.a"),
+        "b": make_operand(
+            inputs.b,
+            problem.b,
+            (problem.k, problem.n),
+            axis=0,
+            base=scenario.base,
+            transposed=transposed,
+            field="inputs.b",
+        ),
+    }
+    prepared = Prepared(scenario, plan, operands, golden)
+    program = prepared.program
+    if program is not None and program.count <= FULL_LIMIT and (beyond := first_beyond(prepared.hazards())):
+        raise InputError(str(beyond))
+    return prepared
+
+
+def run(prepared: Prepared, *, values: ValueMode = "check", trace: TraceLevel | None = None) -> Result:
+    """Simulate. ``values="skip"`` moves no bytes and takes exactly the same cycles."""
+    problem = prepared.scenario.problem
+    if isinstance(problem, QuantizeProblem):
+        return _quantize(prepared, problem, values)
+    assert isinstance(problem, MatmulProblem)
+    return _matmul(prepared, problem, values, trace)
+
+
+def simulate(scenario: Scenario, *, values: ValueMode = "check", trace: TraceLevel | None = None) -> Result:
+    """Prepare and run a scenario. A failed expectation is in the result, not raised."""
+    return run(prepare(scenario), values=values, trace=trace)
+
+
+# -- matmul ------------------------------------------------------------------------------------------------------------
+
+
+def global_memory(problem: MatmulProblem, operands: dict[str, Operand]) -> dict[str, Array]:
+    """Arrays of the tensors in GM: codes, scale cells, and an output that nobody has written."""
+    gm: dict[str, Array] = {"a": operands["a"].codes, "b": operands["b"].codes}
+    for name, rows in (("a", problem.m), ("b", problem.n)):
+        cells = operands[name].cells
+        if cells is not None:
+            gm[f"{name}_scale"] = cells.reshape(-(-rows // 16), -(-problem.k // 64), -1)
+    out = np.empty((problem.m, problem.n), nm.DTYPES[problem.out].numpy_dtype)
+    out.view(np.uint8)[...] = UNWRITTEN
+    gm["out"] = out
+    return gm
+
+
+def _matmul(prepared: Prepared, problem: MatmulProblem, values: ValueMode, level: TraceLevel | None) -> Result:
+    from hwmodel.machine import Machine
+
+    scenario, plan, program = prepared.scenario, prepared.plan, prepared.program
+    assert plan is not None
+    assert program is not None
+    small = program.count <= FULL_LIMIT
+    gm = global_memory(problem, prepared.operands) if values == "check" else None
+    with _no_collection():
+        machine = Machine(scenario.arch, program, gm)
+        trace = machine.run()
+        machine.replay_folded()
+    order = scenario.accumulate.order if not plan.k_tile else f"{scenario.accumulate.order}/{plan.k_tile}"
+    verdict = Values("skipped", order, problem.m * problem.n)
+    outputs: dict[str, Array] = {}
+    failures: list[str] = []
+    if gm is not None:
+        outputs["out"] = gm["out"]
+        expected = matmul_reference(problem, scenario.accumulate, prepared.operands, plan.k_tile)
+        verdict = _compare(gm["out"], expected, order)
+        if "out" in prepared.golden:
+            failures += _differences("out", gm["out"], prepared.golden["out"])
+    expect = scenario.expect
+    result = Result(
+        name=scenario.name,
+        question=scenario.question,
+        arch=scenario.arch,
+        values=verdict,
+        expect=Expectation(False),
+        tiling=plan.summary(),
+        problem=problem.model_dump(),
+        trace_level=level or ("full" if small else "summary"),
+        outputs=outputs,
+        out_dtype=problem.out,
+        program=program,
+        trace=trace,
+        hazards=tuple(str(hazard) for hazard in prepared.hazards()) if small else (),
+        hazards_checked=small,
+        peak_macs_per_cycle=scenario.arch.peak_macs_per_cycle(problem.a, problem.b),
+        provenance=provenance(),
+        scenario=scenario,
+    )
+    if expect.cycles is not None and result.cycles != expect.cycles:
+        failures.append(f"cycles: expected {expect.cycles}, not {result.cycles}")
+    if values == "check" and expect.values == "bit_exact" and verdict.status == "mismatch":
+        failures.append(f"values: expected bit_exact, not {verdict.mismatches} differences")
+    return result.with_expectation(_stated(scenario, values), failures)
+
+
+def _stated(scenario: Scenario, values: ValueMode) -> bool:
+    """Whether anything was expected that this run could show."""
+    expect = scenario.expect
+    of_values = expect.values is not None or expect.out is not None or expect.scales is not None
+    return expect.cycles is not None or (of_values and values == "check")
+
+
+def _compare(found: Array, expected: Array, order: str) -> Values:
+    different = found != expected
+    count = int(np.count_nonzero(different))
+    digest = hashlib.sha256(np.ascontiguousarray(found).data).hexdigest()
+    first = _first_difference(found, expected, different) if count else ""
+    return Values("mismatch" if count else "bit_exact", order, int(found.size), count, first, digest)
+
+
+def _first_difference(found: Array, expected: Array, different: Array) -> str:
+    where = tuple(int(index) for index in np.unravel_index(int(np.argmax(different)), different.shape))
+    digits = 2 * found.dtype.itemsize
+    place = ", ".join(str(index) for index in where)
+    return f"[{place}] is 0x{int(found[where]):0{digits}X}, expected 0x{int(expected[where]):0{digits}X}"
+
+
+def _differences(name: str, found: Array, golden: Array) -> list[str]:
+    golden = golden.reshape(found.shape)
+    different = found != golden
+    count = int(np.count_nonzero(different))
+    if not count:
+        return []
+    first = _first_difference(found, golden, different)
+    return [f"{name}: {count} of {found.size} elements differ from the golden file, first {first}"]
+
+
+# -- quantise ----------------------------------------------------------------------------------------------------------
+
+
+def _golden_quantize(scenario: Scenario, problem: QuantizeProblem) -> dict[str, Array]:
+    golden: dict[str, Array] = {}
+    if scenario.expect.out is not None:
+        shape = (problem.rows, problem.cols)
+        codes = read_codes(Path(scenario.expect.out.path), problem.to, shape, "expect.out.path")
+        golden["out"] = nm.pack_rows(codes, problem.to)
+    if scenario.expect.scales is not None:
+        if nm.DTYPES[problem.to].block is None:
+            raise InputError(f"expect.scales: expected none, as {problem.to} has no block scales")
+        path = Path(scenario.expect.scales.path)
+        golden["out.scales"] = read_cells(path, problem.to, problem.rows, problem.cols, "expect.scales.path")
+    return golden
+
+
+def _quantize(prepared: Prepared, problem: QuantizeProblem, values: ValueMode) -> Result:
+    scenario = prepared.scenario
+    outputs: dict[str, Array] = {}
+    failures: list[str] = []
+    rule = getattr(scenario.inputs.a, "rule", None) or _default_rule(problem)
+    verdict = Values("skipped", rule, problem.rows * problem.cols)
+    if values == "check":
+        wide = _source_values(scenario, problem)
+        if nm.DTYPES[problem.to].block is None:
+            codes, scales = nm.encode(wide, problem.to), None
+        else:
+            tensor = nm.quantize(wide, problem.to, axis=1, rule=rule)
+            codes, scales = tensor.codes, tensor.scales
+            outputs["out.scales"] = nm.scale_cells(scales, problem.to, 1)
+        outputs = {"out": nm.pack_rows(codes, problem.to), **outputs}
+        checked, mismatches, first = check_quantize(wide, problem.to, rule, codes, scales)
+        digest = hashlib.sha256(outputs["out"].data).hexdigest()
+        verdict = Values("mismatch" if mismatches else "bit_exact", rule, checked, mismatches, first, digest)
+        for name, expected in prepared.golden.items():
+            failures += _differences(name, outputs[name], expected)
+        if scenario.expect.values == "bit_exact" and mismatches:
+            failures.append(f"values: expected bit_exact, not {mismatches} differences")
+    if scenario.expect.cycles is not None:
+        failures.append(f"cycles: expected {scenario.expect.cycles}, but quantising has no timing model")
+    result = Result(
+        name=scenario.name,
+        question=scenario.question,
+        arch=scenario.arch,
+        values=verdict,
+        expect=Expectation(False),
+        tiling={},
+        problem=problem.model_dump(),
+        trace_level="off",
+        outputs=outputs,
+        out_dtype=problem.to,
+        provenance=provenance(),
+        scenario=scenario,
+    )
+    return result.with_expectation(_stated(scenario, values), failures)
+
+
+def _default_rule(problem: QuantizeProblem) -> str:
+    block = nm.DTYPES[problem.to].block
+    return block.default_rule if block is not None else "nearest even"
+
+
+def _source_values(scenario: Scenario, problem: QuantizeProblem) -> Array:
+    """fp32 values that the source dtype can hold: packed codes decoded, others rounded to it once."""
+    shape = (problem.rows, problem.cols)
+    if scenario.inputs.a.kind == "packed":
+        return make_operand(scenario.inputs.a, problem.source, shape, base=scenario.base).decoded()
+    wide = make_values(scenario.inputs.a, shape, base=scenario.base)
+    return wide if problem.source == "fp32" else nm.decode(nm.encode(wide, problem.source), problem.source)
+
+
+def provenance() -> dict[str, str]:
+    """Versions that a result depends on."""
+    import simpy
+
+    return {
+        "hwmodel": __version__,
+        "numpy": np.__version__,
+        "simpy": str(simpy.__version__),
+        "python": platform.python_version(),
+    }
+
+
+__all__ = ["FULL_LIMIT", "Prepared", "global_memory", "limits_of", "prepare", "provenance", "run", "simulate"]

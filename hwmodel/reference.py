@@ -1,0 +1,100 @@
+"""The independent answer that every run is compared with: whole matrices, no tiles, no machine."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from hwmodel import numerics as nm
+from hwmodel.inputs import Operand
+from hwmodel.numerics.hif4 import PROFILES
+from hwmodel.numerics.mx import RULES as MX_RULES
+from hwmodel.numerics.reference import blocks as scalar
+from hwmodel.numerics.reference import codec
+from hwmodel.problem import Accumulate, MatmulProblem, constant_scale_run
+
+Array = np.ndarray[Any, Any]
+
+CHECKED_BLOCKS = 256
+"""Blocks of a quantisation that are compared with the scalar reference, spread over the whole array."""
+
+
+def matmul_reference(
+    problem: MatmulProblem, accumulate: Accumulate, operands: dict[str, Operand], k_tile: int = 0
+) -> Array:
+    """Output codes [M, N] of the whole matmul in the stated order, cast as the epilogue says."""
+    a, b = operands["a"], operands["b"]
+    if nm.DTYPES[problem.a].is_integer:
+        sums: Array = nm.matmul_int(nm.decode_int(a.codes, a.dtype), nm.decode_int(b.codes, b.dtype))
+    else:
+        group = constant_scale_run(problem.a, problem.b) or None
+        sums = nm.matmul(
+            a.decoded(),
+            b.decoded(),
+            accumulate.order,
+            group=group if accumulate.order == "group" else None,
+            k_tile=k_tile or None,
+        )
+    cast = problem.cast()
+    return nm.cast_out(
+        sums,
+        cast.dtype,
+        relu=cast.relu,
+        saturate=cast.saturate,
+        scale=np.array(cast.scale, np.float32) if len(cast.scale) > 1 else (cast.scale[0] if cast.scale else None),
+        offset=cast.offset or None,
+    )
+
+
+def check_quantize(
+    values: Array, dtype: str, rule: str, codes: Array, scales: nm.BlockScales | None
+) -> tuple[int, int, str]:
+    """Compare blocks of ``values`` [R, C] with the scalar reference: (elements, differences, the first one).
+
+    Every block where there are at most ``CHECKED_BLOCKS``; else as many, evenly spread.
+    """
+    record = nm.DTYPES[dtype]
+    group = record.block.group if record.block else values.shape[1]
+    per_row = -(-values.shape[1] // group)
+    chosen = np.unique(np.linspace(0, values.shape[0] * per_row - 1, CHECKED_BLOCKS).astype(int))
+    elements = mismatches = 0
+    first = ""
+    for index in chosen:
+        row, block = divmod(int(index), per_row)
+        part = slice(block * group, min(values.shape[1], (block + 1) * group))
+        expected = _scalar_block(values[row, part], dtype, rule, group)
+        found = _found_block(codes[row, part], scales, row, block)
+        elements += part.stop - part.start
+        if found == expected[: len(found)]:
+            continue
+        mismatches += sum(left != right for left, right in zip(found, expected, strict=False))
+        first = first or f"block at [{row}, {part.start}] is {found}, expected {expected}"
+    return elements, mismatches, first
+
+
+def _scalar_block(values: Array, dtype: str, rule: str, group: int) -> list[int]:
+    record = nm.DTYPES[dtype]
+    exact = [codec.from_float(float(value)) for value in values]
+    if record.block is None:
+        return [codec.encode(value, dtype) for value in exact]
+    exact += [codec.finite(0)] * (group - len(exact))
+    if record.block.scales == "hif4":
+        block = scalar.hif4_quantize([_bf16(value) for value in exact], PROFILES[rule])
+    else:
+        block = scalar.mx_quantize(exact, record.block.element, MX_RULES[rule])
+    return [*block.scales, *block.codes]
+
+
+def _bf16(value: codec.Value) -> codec.Value:
+    return codec.decode(codec.encode(value, "bf16", overflow="ieee"), "bf16")
+
+
+def _found_block(codes: Array, scales: nm.BlockScales | None, row: int, block: int) -> list[int]:
+    found = [int(code) for code in codes]
+    if scales is None:
+        return found
+    if isinstance(scales, nm.Hif4Scales):
+        parts = (scales.ea, scales.eb, scales.ec)
+        return [*(int(part[row, block]) for part in parts), *found]
+    return [int(scales.e8m0[row, block]), *found]

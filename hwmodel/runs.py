@@ -1,0 +1,65 @@
+"""Run folders: writing one whole, and getting a result back from one."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+from hwmodel.config.resources import RESOLVED, normal
+from hwmodel.config.runfolder import written_aside
+from hwmodel.errors import InputError, SimulationError
+from hwmodel.result import SCHEMA_VERSION, Result
+from hwmodel.writers import DEFAULT, WRITERS
+
+
+def save(result: Result, folder: Path, write: tuple[str, ...] | None = None) -> Path:
+    """Write ``scenario.resolved.yaml`` and what the named writers make of ``result``; the folder appears whole.
+
+    ``write`` None stands for the default writers; those that this result has nothing for are passed over.
+    """
+    if result.scenario is None:
+        raise InputError(f"{folder}: this result has no scenario, so there is no run to save")
+    names = DEFAULT if write is None else write
+    with written_aside(folder) as aside:
+        text = result.scenario.resolved(normal(folder))
+        (aside / RESOLVED).write_text(text, encoding="utf-8", newline="\n")
+        for name in names:
+            if not WRITERS[name].missing(result):
+                WRITERS[name].write(result, aside / WRITERS[name].filename)
+    return folder
+
+
+def read_summary(folder: Path) -> dict[str, object]:
+    """``result.json`` of a run folder; InputError where it is missing, cut short or of another version."""
+    path = folder / "result.json"
+    try:
+        document = json.loads(path.read_text(encoding="utf-8"))
+    except OSError:
+        raise InputError(f"{folder}: incomplete run folder: result.json is missing") from None
+    except ValueError:
+        raise InputError(f"{folder}: incomplete run folder: result.json is not whole") from None
+    found = document.get("schema_version") if isinstance(document, dict) else None
+    if found != SCHEMA_VERSION:
+        raise InputError(f"{path}: expected schema_version {SCHEMA_VERSION}, not {found}")
+    return dict(document)
+
+
+def load_folder(folder: Path) -> Result:
+    """The result of an earlier run, with its trace: simulated again from ``scenario.resolved.yaml``.
+
+    The same version gives the same result. Where ``result.json`` is there, its cycles must come out again.
+    """
+    from hwmodel.experiment import simulate
+    from hwmodel.scenario import load
+
+    if not (folder / RESOLVED).is_file():
+        raise InputError(f"{folder}: incomplete run folder: {RESOLVED} is missing")
+    summary = read_summary(folder) if (folder / "result.json").exists() else None
+    values = summary.get("values") if summary else None
+    skipped = isinstance(values, dict) and values.get("status") == "skipped"
+    result = simulate(load(folder / RESOLVED), values="skip" if skipped else "check")
+    if summary is not None and summary.get("cycles") != result.cycles:
+        raise SimulationError(
+            f"{folder}: the run had {summary.get('cycles')} cycles, this version gives {result.cycles}; run it again"
+        )
+    return result
