@@ -45,7 +45,7 @@ def command(
         raise InputError(f"{run}: expected a run folder, not {found}")
     if as_json and str(out) == STDOUT:
         raise InputError("--json: expected a file to write to, as stdout is taken")
-    from hwmodel.result import load_folder
+    from hwmodel.runs import load_folder
 
     result = load_folder(run)
     files = _write(result, writer, out if out is not None else run / writer.filename)

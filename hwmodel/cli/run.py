@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, cast
 
 import typer
 
@@ -73,7 +73,7 @@ def command(
             documents.append(result.to_dict())
             _show(result, console, timeline=timeline, max_cycles=max_cycles)
             if folder is not None:
-                _save(result, each, folder, writers, console)
+                _save(result, folder, writers, console)
         except HwmodelError as error:
             code = max(code, console.fail(error, each.scenario.name))
             documents.append({"schema_version": 1, "name": each.scenario.name, "error": str(error)})
@@ -84,9 +84,11 @@ def command(
 
 
 def _simulate(each: Ready, values: str, level: str | None) -> Result:
-    from hwmodel.experiment import run
+    from hwmodel import experiment
 
-    return run(each.prepared, values=values, trace=level)
+    return experiment.run(
+        each.prepared, values=cast("experiment.ValueMode", values), trace=cast("experiment.TraceLevel | None", level)
+    )
 
 
 def _show(result: Result, console: Console, *, timeline: bool, max_cycles: int | None) -> None:
@@ -149,17 +151,13 @@ def _folders(ready: Sequence[Ready], out: Path | None) -> list[Path | None]:
     return list(folders)
 
 
-def _save(result: Result, each: Ready, folder: Path, writers: Sequence[Writer], console: Console) -> None:
-    from hwmodel.config.resources import normal, shown_path
-    from hwmodel.config.runfolder import MARKER, written_aside
+def _save(result: Result, folder: Path, writers: Sequence[Writer], console: Console) -> None:
+    from hwmodel.config.resources import shown_path
+    from hwmodel.runs import save
     from hwmodel.writers import DEFAULT
 
-    with written_aside(folder) as aside:
-        (aside / MARKER).write_text(each.scenario.resolved(normal(folder)), encoding="utf-8", newline="\n")
-        for writer in writers:
-            if reason := writer.missing(result):
-                if writer.name not in DEFAULT:
-                    console.note(f"{result.name}: {writer.filename} is not written: {reason}")
-                continue
-            writer.write(result, aside / writer.filename)
+    for writer in writers:
+        if writer.name not in DEFAULT and (reason := writer.missing(result)):
+            console.note(f"{result.name}: {writer.filename} is not written: {reason}")
+    save(result, folder, tuple(writer.name for writer in writers))
     console.note(f"{result.name}: wrote {shown_path(folder)}")
