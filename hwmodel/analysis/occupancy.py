@@ -25,7 +25,7 @@ class Track:
 
     ``used_bytes[i]`` holds from ``ticks[i]`` until ``ticks[i + 1]``; the first tick is 0, the last value holds until
     the end of the run. The other columns have one entry for each tile that lay in the buffer, sorted by ``born``:
-    its time, its bytes, and the instruction (index in program order) that wrote it.
+    its time, its bytes, and the instructions (indices in program order) that wrote it first and last.
     """
 
     core: int
@@ -38,6 +38,7 @@ class Track:
     offset: Ticks
     size: Ticks
     writer: Ticks
+    last_writer: Ticks
 
     @property
     def peak_bytes(self) -> int:
@@ -81,7 +82,8 @@ def core_tracks(core: int, found: Lives, starts: Ticks, ends: Ticks, arch: Arch)
     """Tracks of one core, from the lives of its program and the times of its instructions."""
     if not found.space:
         return []
-    first, size, offset = (np.array(column, np.int64) for column in (found.first, found.size, found.offset))
+    first, last = np.array(found.first, np.int64), np.array(found.writer, np.int64)
+    size, offset = np.array(found.size, np.int64), np.array(found.offset, np.int64)
     born = starts[first]
     gone = ends[first]
     np.maximum.at(gone, np.array(found.read, np.int64), ends[np.array(found.reader, np.int64)])
@@ -97,17 +99,16 @@ def core_tracks(core: int, found: Lives, starts: Ticks, ends: Ticks, arch: Arch)
         here = np.flatnonzero(alive & (space == name))
         if here.size:
             here = here[np.lexsort((offset[here], born[here]))]
-            columns = (born[here], gone[here], offset[here], size[here], first[here])
-            result.append(_track(core, name, arch.buffer_bytes(name), *columns))
+            columns = [column[here] for column in (born, gone, offset, size, first, last)]
+            result.append(_track(core, name, arch.buffer_bytes(name), columns))
     return result
 
 
-def _track(
-    core: int, name: str, capacity: int, born: Ticks, gone: Ticks, offset: Ticks, size: Ticks, writer: Ticks
-) -> Track:
+def _track(core: int, name: str, capacity: int, columns: list[Ticks]) -> Track:
+    born, gone, _, size, *_ = columns
     moments, where = np.unique(np.concatenate(([0], born, gone)), return_inverse=True)
     change = np.zeros(len(moments), np.int64)
     np.add.at(change, where, np.concatenate(([0], size, -size)))
     kept = np.flatnonzero(change)
     kept = kept if change[0] else np.concatenate(([0], kept))
-    return Track(core, name, capacity, moments[kept], np.cumsum(change)[kept], born, gone, offset, size, writer)
+    return Track(core, name, capacity, moments[kept], np.cumsum(change)[kept], *columns)

@@ -1,0 +1,263 @@
+"""One stretch of a timeline: engine rows, and the buffers under them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from hwmodel.analysis.flow import Ticks
+from hwmodel.analysis.occupancy import Track
+from hwmodel.program.instructions import Instruction, label_text
+from hwmodel.result import Result
+from hwmodel.trace import BUSY, WAIT_INPUT, WAIT_SPACE, Trace
+from hwmodel.writers import style, view
+from hwmodel.writers.axes import draw_axis
+from hwmodel.writers.canvas import Canvas, fits, pixels
+from hwmodel.writers.lanes import Lane
+from hwmodel.writers.style import Colour
+from hwmodel.writers.windows import Window
+
+ROW, GAP = 46, 14
+"""Height of an engine's row and the space between rows, in pixels."""
+WAIT_INSET = 8
+"""Waits are drawn this much thinner than work, above and below."""
+BUFFER_ROW = {"l0c": 70, "psum": 70}
+OTHER_BUFFER_ROW = 36
+MOST_TEXTS = 70
+"""Texts inside one panel; drawing text is what takes time."""
+SEPARATE = 4
+"""Slices this wide have a gap of one pixel to the next."""
+
+
+@dataclass(frozen=True)
+class Layout:
+    """What is drawn, from top to bottom, and how far below the first edge."""
+
+    result: Result
+    items: list[Lane | Track]
+    name_cores: bool
+
+    @property
+    def trace(self) -> Trace:
+        """The trace that is drawn."""
+        assert self.result.trace is not None
+        return self.result.trace
+
+    @property
+    def lanes(self) -> list[Lane]:
+        """The engines' rows."""
+        return [item for item in self.items if isinstance(item, Lane)]
+
+    @cached_property
+    def boxes(self) -> list[tuple[float, float]]:
+        """(top, height) of each item."""
+        heights = [ROW if isinstance(i, Lane) else BUFFER_ROW.get(i.buffer, OTHER_BUFFER_ROW) for i in self.items]
+        tops = np.cumsum([GAP] + [height + GAP for height in heights])
+        return [(float(top), float(height)) for top, height in zip(tops, heights, strict=False)]
+
+    @property
+    def height(self) -> float:
+        """Height of all."""
+        return sum(height + GAP for _, height in self.boxes) + GAP
+
+    @cached_property
+    def phases(self) -> list[str]:
+        """Phases that appear, in pipeline order."""
+        arch = self.result.arch
+        found = {
+            view.phase(arch, one.row.engine, op) for one in self.lanes for op in {i.op for i in one.row.instructions}
+        }
+        return [phase for phase in view.PHASES if phase in found]
+
+    @cached_property
+    def odd(self) -> dict[tuple[tuple[str, int], ...], bool]:
+        """Tiles that get the other shade: every second label, in the order of the instructions."""
+        numbers: dict[tuple[tuple[str, int], ...], bool] = {}
+        for one in self.lanes:
+            for instruction in one.row.instructions:
+                numbers.setdefault(instruction.label, len(numbers) % 2 == 1)
+        return numbers
+
+    def colour(self, instruction: Instruction) -> tuple[str, bool]:
+        """(phase, other shade) of an instruction."""
+        return view.phase(self.result.arch, instruction.engine, instruction.op), self.odd[instruction.label]
+
+
+class Panel:
+    """One window, from ``left`` to ``right``; rows begin at ``top``. x is time."""
+
+    def __init__(self, layout: Layout, canvas: Canvas, window: Window, left: float, right: float, top: float) -> None:
+        self.layout = layout
+        self.canvas = canvas
+        self.window = window
+        self.left, self.right, self.top = left, right, top
+        self.per_tick = (right - left) / max(window.end - window.start, 1)
+        self.texts: list[tuple[float, dict[str, Any]]] = []
+
+    def draw(self, *, first: bool, last: bool) -> None:
+        """Draw everything; names of the rows at the first panel, shares of time at the last."""
+        layout = self.layout
+        bottom = self.top + layout.height
+        draw_axis(
+            self.canvas, layout.result.arch, layout.trace, self.window, (self.left, self.right), self.top, bottom, first
+        )
+        for item, (below, height) in zip(layout.items, layout.boxes, strict=True):
+            top = self.top + below
+            if isinstance(item, Lane):
+                self.canvas.rects(self.left, self.right, top, top + height, style.BAND)
+                self._waits(item, top)
+                self._slices(item, top)
+            else:
+                self._buffer(item, top, height)
+            middle = top + height / 2
+            if first:
+                self._two_lines(self.left - 8, middle, *self._name(item), right=True)
+            if last:
+                self._two_lines(self.right + 8, middle, *self._shares(item), right=False)
+        widest = sorted(self.texts, key=lambda text: -text[0])[:MOST_TEXTS]
+        for _, text in widest:
+            self.canvas.text(**text)
+
+    def _x(self, ticks: Ticks) -> Any:
+        inside = np.clip(ticks, self.window.start, self.window.end) - self.window.start
+        return np.rint(self.left + inside * self.per_tick)
+
+    def _visible(self, starts: Ticks, ends: Ticks) -> Ticks:
+        return np.flatnonzero((ends > self.window.start) & (starts < self.window.end))
+
+    def _slices(self, one: Lane, top: float) -> None:
+        here = self._visible(one.starts, one.ends)
+        instructions = [one.row.instructions[position] for position in one.positions[here].tolist()]
+        left, right = self._x(one.starts[here]), self._x(one.ends[here])
+        right = np.where(right - left >= SEPARATE, right - 1, right)
+        looks = [self.layout.colour(instruction) for instruction in instructions]
+        spans = [
+            self._span(view.title(i), one.starts[k], one.ends[k])
+            for i, k in zip(instructions, here.tolist(), strict=True)
+        ]
+        count = int(one.queue.max(initial=0)) + 1
+        upper = top + one.queue[here] * ROW / count
+        lower = upper + ROW / count
+        for look in dict.fromkeys(looks):
+            chosen = [place for place, other in enumerate(looks) if other == look]
+            fill = style.shade(*look)
+            titles = [spans[place] for place in chosen]
+            self.canvas.rects(left[chosen], right[chosen], upper[chosen], lower[chosen], fill, titles=titles)
+        if count > 1:
+            return
+        middle = top + ROW / 2
+        for instruction, (phase, _), x0, x1 in zip(instructions, looks, left.tolist(), right.tolist(), strict=True):
+            self._text(x0, x1, middle, slice_names(instruction), style.INK_ON[phase])
+
+    def _waits(self, one: Lane, top: float) -> None:
+        here = self._visible(one.wait_starts, one.wait_ends)
+        for kind in (WAIT_INPUT, WAIT_SPACE):
+            chosen = here[one.wait_space[here] == (kind == WAIT_SPACE)]
+            left, right = self._x(one.wait_starts[chosen]), self._x(one.wait_ends[chosen])
+            texts = [self._why(one, stall) for stall in one.stalls[chosen].tolist()]
+            look = style.WAITS[kind]
+            spans = [
+                self._span(text[0], one.wait_starts[k], one.wait_ends[k])
+                for text, k in zip(texts, chosen.tolist(), strict=True)
+            ]
+            self.canvas.rects(
+                left,
+                right,
+                top + WAIT_INSET,
+                top + ROW - WAIT_INSET,
+                look.fill,
+                hatch=look.hatch,
+                line=look.line,
+                titles=spans,
+            )
+            for text, x0, x1 in zip(texts, left.tolist(), right.tolist(), strict=True):
+                self._text(x0, x1, top + ROW / 2, text, style.INK, boxed=True)
+
+    def _span(self, text: str, start: int, end: int) -> str:
+        begin, stop = (view.cycle(self.layout.trace, int(tick)) for tick in (start, end))
+        return f"{text}: {stop - begin:,} cycles, {begin:,} to {stop:,}"
+
+    def _why(self, one: Lane, index: int) -> list[str]:
+        """What a wait is called, from long to short."""
+        stall = one.row.stalls[index]
+        rows = {other.row.engine: other.row for other in self.layout.lanes if other.row.core == one.row.core}
+        by = rows.get(stall.by)
+        what = (
+            view.title(by.instructions[stall.by_position]) if by is not None and stall.by_position >= 0 else stall.cause
+        )
+        if stall.kind == WAIT_SPACE:
+            buffer = view.written_buffer(one.row.instructions[stall.position]).upper() or "buffer"
+            return [f"{buffer} is full until {what} ends", f"{buffer} full until {what}", f"{buffer} full", "full"]
+        return [f"waits for {what}", what]
+
+    def _text(
+        self, left: float, right: float, y: float, choices: Sequence[str], colour: Colour, *, boxed: bool = False
+    ) -> None:
+        room = right - left
+        text = next((choice for choice in choices if choice and fits(choice, style.SMALL, room)), "")
+        if text:
+            look = {"size": style.SMALL, "colour": colour, "anchor": "center", "boxed": boxed}
+            self.texts.append((room, {"x": (left + right) / 2, "y": y, "text": text, **look}))
+
+    def _buffer(self, track: Track, top: float, height: float) -> None:
+        program = self.layout.result.program
+        assert program is not None
+        core = next(core for core in program.cores if core.core == track.core)
+        here = self._visible(track.born, track.gone)
+        left, right = self._x(track.born[here]), self._x(track.gone[here])
+        right = np.where(right - left >= SEPARATE, right - 1, right)
+        unit = height / track.capacity_bytes
+        low = top + height - track.offset[here] * unit
+        high = low - track.size[here] * unit
+        writers = [core.instructions[index] for index in track.writer[here].tolist()]
+        last = [core.instructions[index] for index in track.last_writer[here].tolist()]
+        looks = [self.layout.colour(instruction) for instruction in last]
+        for look in dict.fromkeys(looks):
+            chosen = [place for place, other in enumerate(looks) if other == look]
+            fill = style.mix(style.shade(*look), style.WHITE, 0.45)
+            titles = [f"{tile_name(writers[i], last[i])} in {track.buffer.upper()}" for i in chosen]
+            self.canvas.rects(left[chosen], right[chosen], high[chosen], low[chosen], fill, titles=titles)
+        self.canvas.frame(self.left, self.right, top, top + height, style.SOFT)
+        for i, instruction in enumerate(writers):
+            if low[i] - high[i] >= pixels(style.SMALL):
+                middle = (low[i] + high[i]) / 2
+                self._text(left[i], right[i], middle, [tile_name(instruction, last[i])], style.INK)
+
+    def _name(self, item: Lane | Track) -> tuple[str, str]:
+        stats = self.layout.result.stats
+        if isinstance(item, Lane):
+            core, name = item.row.core, item.row.engine
+            limits = stats is not None and item.row.unit == stats.bound
+            detail = f"{item.row.unit} (limit)" if limits else item.row.unit
+        else:
+            core, name, detail = item.core, item.buffer.upper(), view.size_text(item.capacity_bytes)
+        return (f"core {core} {name}" if self.layout.name_cores else name), detail
+
+    def _shares(self, item: Lane | Track) -> tuple[str, str]:
+        end = self.layout.trace.end or 1
+        if isinstance(item, Track):
+            peak, mean = (100 * size / item.capacity_bytes for size in (item.peak_bytes, item.mean_bytes(end)))
+            return f"{peak:.0f} % peak", f"{mean:.0f} % mean"
+        shares = item.shares(np.array([0, end], np.int64))
+        busy, wait_in, wait_out = (100 * int(shares[kind].sum()) / end for kind in (BUSY, WAIT_INPUT, WAIT_SPACE))
+        return f"{busy:.0f} % busy", f"{wait_in + wait_out:.0f} % waits"
+
+    def _two_lines(self, x: float, y: float, name: str, detail: str, *, right: bool) -> None:
+        anchor: Any = "right" if right else "left"
+        self.canvas.text(x, y - 8, name, anchor=anchor, bold=right)
+        self.canvas.text(x, y + 8, detail, size=style.SMALL, colour=style.SOFT, anchor=anchor)
+
+
+def slice_names(instruction: Instruction) -> list[str]:
+    """What a slice is called, from long to short."""
+    return [view.title(instruction), label_text(instruction.label) or view.moved(instruction)]
+
+
+def tile_name(first: Instruction, last: Instruction) -> str:
+    """What a tile in a buffer is called: what the labels of its first and last writer share, or the tensor it holds."""
+    common = tuple(part for part in first.label if part in last.label)
+    return label_text(common) or view.moved(first)

@@ -1,0 +1,126 @@
+"""timeline.png and timeline.svg: one row an engine, what the buffers hold, and why engines wait.
+
+A short run is drawn whole; of a long one the beginning, a steady-state stretch and the end are drawn at one scale, and
+a strip below shows how busy every engine was over the whole run.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from hwmodel.analysis.occupancy import Track
+from hwmodel.result import Result
+from hwmodel.trace import WAIT_INPUT, WAIT_SPACE
+from hwmodel.writers import style, view
+from hwmodel.writers.canvas import Canvas, pixels
+from hwmodel.writers.lanes import Lane, lane
+from hwmodel.writers.panels import Layout, Panel
+from hwmodel.writers.strip import draw_strip, strip_height
+from hwmodel.writers.windows import choose
+
+WIDTH = 1400
+LEFT, RIGHT, GAP = 104, 98, 34
+"""Margins and the gap between panels, in pixels."""
+HEAD, AXIS, LEGEND = 72, 40, 42
+"""Heights of the title, of an axis with its numbers, and of the legend."""
+EDGE = 18
+USEFUL_SHARE = 0.2
+"""A buffer other than the accumulators is drawn where it is reused and once holds this share of its capacity."""
+ACCUMULATORS = ("l0c", "psum")
+
+
+def write(result: Result, path: Path) -> None:
+    """Write the picture as PNG."""
+    draw(result).png(path)
+
+
+def write_svg(result: Result, path: Path) -> None:
+    """Write the picture as SVG; tooltips say what each slice is."""
+    draw(result).svg(path)
+
+
+def draw(result: Result) -> Canvas:
+    """The picture."""
+    trace = result.trace
+    assert trace is not None
+    rows = view.pipeline(result.arch, trace.rows)
+    cores = list(dict.fromkeys(row.core for row in rows))
+    shown = cores if len(cores) <= 2 else cores[:1]
+    items: list[Lane | Track] = []
+    for core in shown:
+        items += [lane(row) for row in rows if row.core == core]
+        items += [track for track in view.tracks(result) if track.core == core and _useful(track)]
+    layout = Layout(result, items, name_cores=len(shown) > 1)
+    windows = choose([one for one in layout.lanes if one.row.core == shown[0]], trace.end)
+    long = len(windows) > 1
+    margin = LEFT + 50 if layout.name_cores else LEFT
+
+    head = HEAD + (22 if result.question else 0) + (20 if long else 0)
+    body_top = head + AXIS
+    body_bottom = body_top + layout.height
+    strip_top = body_bottom + AXIS + 34
+    height = (strip_top + strip_height(layout) if long else body_bottom) + AXIS + LEGEND
+    canvas = Canvas(WIDTH, round(height))
+    width = (WIDTH - margin - RIGHT - GAP * (len(windows) - 1)) / len(windows)
+    for place, window in enumerate(windows):
+        left = margin + place * (width + GAP)
+        panel = Panel(layout, canvas, window, left, left + width, body_top)
+        panel.draw(first=place == 0, last=place == len(windows) - 1)
+        if window.name:
+            canvas.text(
+                left + width / 2, body_top - AXIS - 6, window.name, anchor="center", bold=True, colour=style.SOFT
+            )
+        if place:
+            skipped = view.cycle(trace, window.start - windows[place - 1].end)
+            text = f"···   {skipped:,} cycles not drawn   ···"
+            middle = (body_top + body_bottom) / 2
+            canvas.text(left - GAP / 2, middle, text, size=style.SMALL, colour=style.SOFT, anchor="center", angle=90)
+    if long:
+        draw_strip(layout, canvas, windows, margin, WIDTH - RIGHT, strip_top)
+    _title(result, canvas, shown, len(cores))
+    _legend(layout, canvas)
+    return canvas
+
+
+def _useful(track: Track) -> bool:
+    if track.buffer in ACCUMULATORS:
+        return True
+    return track.reused and track.peak_bytes >= USEFUL_SHARE * track.capacity_bytes and not track.buffer.endswith("_mx")
+
+
+def _title(result: Result, canvas: Canvas, shown: list[int], cores: int) -> None:
+    stats = result.stats
+    assert stats is not None
+    limit = f", limited by {stats.bound}" if stats.bound and stats.cycles else ""
+    head = f"{result.name} on {result.arch.name}: {stats.cycles:,} cycles ({stats.time_us:,.3f} µs){limit}"
+    canvas.text(EDGE, 28, head, size=style.TITLE, bold=True)
+    if not result.arch.spec.calibrated:
+        text = "timing not calibrated"
+        canvas.text(WIDTH - EDGE, 28, text, colour=style.WARNING, anchor="right", bold=True)
+    verdict = {"bit_exact": "values bit-exact", "mismatch": "VALUES DIFFER", "skipped": "values skipped"}
+    parts = [view.problem_text(result), view.tiling_text(result), verdict.get(result.values.status, "")]
+    if cores > len(shown):
+        parts.append(f"core {shown[0]} of {cores} simulated")
+    elif stats.cores > cores:
+        parts.append(f"one of {stats.cores} equal cores")
+    canvas.text(EDGE, 53, "   ·   ".join(part for part in parts if part), colour=style.SOFT)
+    if result.question:
+        canvas.text(EDGE, 75, result.question, colour=style.SOFT)
+
+
+def _legend(layout: Layout, canvas: Canvas) -> None:
+    x, y = float(EDGE), canvas.height - LEGEND / 2
+    looks = [(phase, style.PHASE_COLOURS[phase], "", style.INK) for phase in layout.phases]
+    looks += [
+        (look.label, look.fill, look.hatch, look.line) for look in (style.WAITS[k] for k in (WAIT_INPUT, WAIT_SPACE))
+    ]
+    looks.append(("idle", style.BAND, "", style.INK))
+    for label, fill, hatch, line in looks:
+        canvas.rects(x, x + 26, y - 7, y + 7, fill, hatch=hatch, line=line)
+        if label == "idle":
+            canvas.frame(x, x + 26, y - 7, y + 7, style.GRID)
+        canvas.text(x + 33, y, label)
+        x += 33 + 0.62 * pixels(style.TEXT) * len(label) + 24
+    if len(layout.items) > len(layout.lanes):
+        note = "buffers: each tile at its address, from its first write to its last read"
+        canvas.text(WIDTH - EDGE, y, note, size=style.SMALL, colour=style.SOFT, anchor="right")
