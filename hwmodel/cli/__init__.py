@@ -5,6 +5,7 @@ Adding a command is one file with a function and one entry in ``COMMANDS``.
 
 from __future__ import annotations
 
+import gc
 import os
 import sys
 from collections.abc import Sequence
@@ -22,12 +23,26 @@ COMMANDS = {
 }
 """Module of each command; it has a function ``command``. Only the module of the one that is called is imported."""
 
+GC_THRESHOLD = 200_000
+"""Imports and programs make many objects that stay: looking for garbage among them that often costs a tenth."""
 USAGE, FAILED, INTERRUPTED = 2, 3, 130
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run one command and return its exit code; errors are reported here, never raised."""
-    arguments = list(sys.argv[1:] if argv is None else argv)
+    """Run one command and return its exit code; errors are reported here, never raised.
+
+    Without ``argv`` this is the process's own entry: it is then set up for one short run.
+    """
+    if argv is not None:
+        return _guarded(list(argv))
+    os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "1")  # looking for some takes longer than reading a scenario
+    gc.set_threshold(GC_THRESHOLD)
+    code = _guarded(sys.argv[1:])
+    gc.freeze()  # or the interpreter looks through everything once more on its way out
+    return code
+
+
+def _guarded(arguments: list[str]) -> int:
     console = Console(verbose="-v" in arguments or "--verbose" in arguments)
     try:
         code = _call(arguments, console)
@@ -45,12 +60,21 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _call(arguments: list[str], console: Console) -> int:
-    from hwmodel.cli.app import application
+    import typer
+
+    from hwmodel.cli.app import CarriedError, application
 
     wanted = next((argument for argument in arguments if argument in COMMANDS), None)
     commands = {name: import_module(module) for name, module in COMMANDS.items() if wanted in (None, name)}
     app = application({name: module.command for name, module in commands.items()})
-    result = app(arguments, standalone_mode=False, obj=console, prog_name="hwmodel")
+    try:
+        result = app(arguments, standalone_mode=False, obj=console, prog_name="hwmodel")
+    except CarriedError as stop:
+        raise stop.cause from None
+    except typer.Abort:
+        raise KeyboardInterrupt from None
+    if result == INTERRUPTED:  # typer's own answer to Ctrl-C while it reads the arguments
+        raise KeyboardInterrupt
     return result if isinstance(result, int) else 0
 
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Annotated
+from functools import wraps
+from typing import Annotated, Any
 
 import typer
 
@@ -15,8 +16,27 @@ def application(commands: Mapping[str, Callable[..., int]]) -> typer.Typer:
     app = typer.Typer(add_completion=False, pretty_exceptions_enable=False, rich_markup_mode=None)
     app.callback()(_root)
     for name, command in commands.items():
-        app.command(name)(command)
+        app.command(name)(_carried(command))
     return app
+
+
+class CarriedError(Exception):
+    """An interrupt or a closed pipe on its way out: typer would end the process for these in its own way."""
+
+    def __init__(self, cause: BaseException) -> None:
+        super().__init__(cause)
+        self.cause = cause
+
+
+def _carried(command: Callable[..., int]) -> Callable[..., int]:
+    @wraps(command)
+    def call(*arguments: Any, **flags: Any) -> int:
+        try:
+            return command(*arguments, **flags)
+        except (KeyboardInterrupt, BrokenPipeError) as stop:
+            raise CarriedError(stop) from stop
+
+    return call
 
 
 def _show_version(wanted: bool) -> None:
