@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -21,11 +22,19 @@ def write(result: Result, path: Path) -> tuple[Path, ...]:
         target = path.with_name(path.stem + stem.removeprefix("out") + path.suffix)
         target.write_bytes(np.ascontiguousarray(codes).tobytes())
         written.append(target)
-    codes = result.outputs["out"]
-    if nm.DTYPES[result.out_dtype].block is None:
+    values = _values(result)
+    if values is not None:
         target = path.with_suffix(".npy")
-        values = codes.view(np.int32) if result.out_dtype == "int32" else nm.decode(codes, result.out_dtype)
         with target.open("wb") as file:
             np.lib.format.write_array(file, np.ascontiguousarray(values), version=(1, 0))
         written.append(target)
     return tuple(written)
+
+
+def _values(result: Result) -> np.ndarray[Any, Any] | None:
+    codes, dtype, problem = result.outputs["out"], result.out_dtype, result.problem
+    if nm.DTYPES[dtype].block is not None:
+        return None
+    if problem.get("op") == "quantize":
+        codes = nm.unpack_rows(codes, problem["rows"], problem["cols"], dtype)
+    return codes.view(np.int32) if dtype == "int32" else nm.decode(codes, dtype)
