@@ -19,6 +19,8 @@ from hwmodel.errors import NumericsError, unknown_name
 
 Backend = Literal["auto", "numpy", "numba"]
 PATIENCE_SECONDS = 0.7
+THREAD_SECONDS = 1e-3
+"""Work below this stays in the calling thread."""
 _BACKENDS = ("auto", "numpy", "numba")
 
 
@@ -97,10 +99,10 @@ def run_slices(extent: int, work_seconds: float, task: Callable[[int, int], None
 
     Slices start at multiples of ``step``. The tasks must not depend on each other.
     """
-    threads = min(thread_count(), max(1, extent // step))
-    if threads == 1 or work_seconds < 1e-3:
+    if work_seconds < THREAD_SECONDS:
         task(0, extent)
         return
+    threads = max(1, min(thread_count(), extent // step))
     size = -(-extent // (threads * step)) * step
     starts = range(0, extent, size)
     with ThreadPoolExecutor(len(starts)) as pool:

@@ -12,7 +12,7 @@ from hwmodel.errors import NumericsError
 from hwmodel.numerics import hif4
 from hwmodel.numerics.codec import as_codes
 from hwmodel.numerics.dtypes import block_record
-from hwmodel.numerics.rounding import F32
+from hwmodel.numerics.rounding import F32, canonical_nan
 from hwmodel.numerics.scales import BlockTensor, Hif4Scales, MxScales
 from hwmodel.numerics.tables import decode_table
 from hwmodel.quantities import ceil_div
@@ -70,5 +70,6 @@ def block_scaled(
         start = number * run
         product(a.elements[:, start : start + run], b.elements[:, start : start + run].T, part)
         scale = a.scales[:, start // a.group][:, None] * b.scales[:, start // b.group][None, :]
-        total = total + (part.astype(np.float64) * scale).astype(np.float32)
-    out[...] = total
+        with np.errstate(all="ignore"):
+            total = total + (part.astype(np.float64) * scale).astype(np.float32)
+    np.copyto(out, canonical_nan(total))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from types import ModuleType
 from typing import Any, Literal
 
 import numpy as np
@@ -10,9 +11,9 @@ from numpy.typing import ArrayLike, NDArray
 
 from hwmodel.errors import NumericsError
 from hwmodel.numerics import hif4, mx, neuron
-from hwmodel.numerics.backend import run_slices
-from hwmodel.numerics.codec import as_codes, as_source, check_choice, to_fp32
-from hwmodel.numerics.dtypes import Block, block_record
+from hwmodel.numerics.backend import kernels, run_slices
+from hwmodel.numerics.codec import as_codes, as_source, check_choice, decode, to_fp32
+from hwmodel.numerics.dtypes import Block, block_record, dtype_record
 from hwmodel.numerics.rounding import F32, canonical_nan, round_bf16, round_to_odd
 from hwmodel.numerics.scales import BlockScales, BlockTensor, Hif4Scales, MxScales, scale_planes
 from hwmodel.numerics.tables import decode_table
@@ -49,7 +50,9 @@ def quantize(
     source = block.source if source is None else source
     check_choice("source", source, ("bf16", "native"))
     rule = block.default_rule if rule is None else rule
-    quantiser = _quantiser(block, rule, source == "bf16" or kind == "bf16", switches)
+    is_bf16 = source == "bf16" or kind == "bf16"
+    compiled = kernels("hif4", array.size * 1e-8) if block.scales == "hif4" and is_bf16 else None
+    quantiser = _quantiser(block, rule, is_bf16, switches, compiled)
     if array.size == 0:
         raise NumericsError(f"values: nothing to quantise in shape {array.shape}")
     codes = np.empty(array.shape, np.uint8)
@@ -121,10 +124,12 @@ def _to_source(kind: str, source: str) -> Callable[[Array], F32]:
     return convert
 
 
-def _quantiser(block: Block, rule: str, exact_in_fp32: bool, switches: dict[str, Any]) -> Quantiser:
+def _quantiser(
+    block: Block, rule: str, is_bf16: bool, switches: dict[str, Any], compiled: ModuleType | None
+) -> Quantiser:
     if block.scales == "hif4":
         profile = hif4.hif4_rule(rule, switches)
-        return lambda x: hif4.quantize_groups(x, profile, exact_in_fp32)
+        return lambda x: hif4.quantize_groups(x, profile, is_bf16, compiled)
     choice = mx.mx_rule(rule, switches)
     return lambda x: mx.quantize_groups(x, block.element, choice)
 
@@ -155,7 +160,7 @@ def dequantize(tensor: BlockTensor) -> F32:
         _dequantize_rows(rows[:, :, 0], [plane[:, :, 0] for plane in grouped], block, target[:, :, 0])
     else:
         for outer in range(rows.shape[0]):
-            _dequantize_rows(rows[outer].T, [plane[outer].T for plane in grouped], block, target[outer].T)
+            _dequantize_columns(rows[outer], [plane[outer] for plane in grouped], block, target[outer])
     return out
 
 
@@ -165,9 +170,6 @@ def decode_operand(codes: ArrayLike, scales: BlockScales | None, dtype: str, axi
     ``scales`` are those of the tile as `read_scale_cells` gives them: [rows or columns, groups], K last, for either
     axis. K starts on a group. A plain dtype, or a 16-bit one whose scales do not count, is decoded without scales.
     """
-    from hwmodel.numerics.codec import decode
-    from hwmodel.numerics.dtypes import dtype_record
-
     record = dtype_record(dtype)
     if record.block is None or scales is None:
         if record.block is not None:
@@ -176,20 +178,26 @@ def decode_operand(codes: ArrayLike, scales: BlockScales | None, dtype: str, axi
     array = as_codes(codes, record.format)
     if array.ndim != 2:
         raise NumericsError(f"codes: expected a matrix, not shape {array.shape}")
-    rows = array if _axis(axis, array) == 1 else array.T
+    k_last = _axis(axis, array) == 1
     planes = scale_planes(scales)
-    _check_planes(planes, (rows.shape[0], ceil_div(rows.shape[1], record.block.group)), record.block, dtype)
+    rows, k = array.shape if k_last else array.shape[::-1]
+    _check_planes(planes, (rows, ceil_div(k, record.block.group)), record.block, dtype)
     out = np.empty(array.shape, np.float32)
-    _dequantize_rows(rows, list(planes), record.block, out if rows is array else out.T)
+    if k_last:
+        _dequantize_rows(array, list(planes), record.block, out)
+    else:
+        _dequantize_columns(array, [plane.T for plane in planes], record.block, out)
     return out
 
 
 def _dequantize_rows(codes: Array, planes: list[Array], block: Block, out: Array) -> None:
-    """Values of codes [R, K] with scale planes [R, groups] into ``out`` [R, K]; any strides."""
+    """Values of codes [R, K] with scale planes [R, groups] into ``out`` [R, K]; any strides, K contiguous is best."""
     height, k = codes.shape
-    padded_k = ceil_div(k, block.group) * block.group
+    group = block.group
+    padded_k = ceil_div(k, group) * group
     step = max(1, CHUNK // padded_k)
-    table = decode_table(block.element)
+    compiled = kernels("hif4", codes.size * 3e-9) if block.scales == "hif4" else None
+    direct = compiled is not None and k == padded_k and out.flags.c_contiguous
 
     def some_rows(start: int, stop: int) -> None:
         for at in range(start, stop, step):
@@ -197,17 +205,55 @@ def _dequantize_rows(codes: Array, planes: list[Array], block: Block, out: Array
             piece = np.ascontiguousarray(codes[at:end])
             if padded_k != k:
                 piece = np.pad(piece, ((0, 0), (0, padded_k - k)))
-            values = table.take(piece, mode="clip")
-            if block.scales == "hif4":
-                factors = hif4.element_scales(*(plane[at:end] for plane in planes))
-                values = values.reshape(*factors.shape, 4) * factors[..., None]
-            else:
-                grouped = values.reshape(end - at, -1, block.group)
-                with np.errstate(all="ignore"):
-                    values = grouped * mx.scale_factors()[planes[0][at:end]][..., None]
-            out[at:end] = canonical_nan(values.reshape(end - at, padded_k))[:, :k]
+            scales = [np.ascontiguousarray(plane[at:end]).reshape(-1) for plane in planes]
+            values = out[at:end].reshape(-1, group) if direct else np.empty((piece.size // group, group), np.float32)
+            _group_values(piece.reshape(-1, group), scales, block, compiled, values)
+            if not direct:
+                out[at:end] = values.reshape(end - at, padded_k)[:, :k]
 
     run_slices(height, codes.size * 1e-9, some_rows, step)
+
+
+def _group_values(
+    codes: Array, scales: list[Array], block: Block, compiled: ModuleType | None, out: Array
+) -> None:
+    """Values of groups ``codes`` [n, group] under scales [n] into ``out`` [n, group]."""
+    if compiled is not None:
+        compiled.values(codes, *scales, hif4.scale_table(), out)
+        return
+    values = decode_table(block.element).take(codes, mode="clip")
+    if block.scales == "hif4":
+        factors = hif4.element_scales(*scales)
+        np.multiply(values, np.repeat(factors, 4, axis=1), out=out)
+    else:
+        with np.errstate(all="ignore"):
+            np.multiply(values, mx.scale_factors()[scales[0]][:, None], out=out)
+    canonical_nan(out)
+
+
+def _dequantize_columns(codes: Array, planes: list[Array], block: Block, out: Array) -> None:
+    """Values of codes [K, C] with scale planes [groups, C] into ``out`` [K, C], a group of rows at a time."""
+    k, cols = codes.shape
+    group = block.group
+    table = decode_table(block.element)
+    width = max(1, CHUNK // group)
+
+    def some_columns(start: int, stop: int) -> None:
+        for at in range(start, stop, width):
+            part = slice(at, min(at + width, stop))
+            for number in range(planes[0].shape[0]):
+                rows = slice(number * group, min(number * group + group, k))
+                values = table.take(codes[rows, part], mode="clip")
+                if block.scales == "hif4":
+                    factors = hif4.element_scales(*(plane[number, part] for plane in planes))
+                    each = np.repeat(np.ascontiguousarray(factors.T), 4, axis=0)[: values.shape[0]]
+                else:
+                    each = mx.scale_factors()[planes[0][number, part]]
+                with np.errstate(all="ignore"):
+                    values *= each
+                out[rows, part] = canonical_nan(values)
+
+    run_slices(cols, codes.size * 2e-9, some_columns, width)
 
 
 def _element_values(codes: Array, dtype: str) -> F32:

@@ -171,6 +171,8 @@ def check_choice(what: str, value: str, known: tuple[str, ...]) -> None:
 def as_source(values: ArrayLike) -> tuple[NDArray[Any], str]:
     """Array of values and what it holds: ``fp32``, ``fp16``, ``bf16`` or ``float64``."""
     array = np.asarray(values)
+    if not (array.dtype.isnative and array.flags.aligned):
+        array = array.astype(array.dtype.newbyteorder("="))
     if array.dtype == np.float32:
         return array, "fp32"
     if array.dtype == np.float16:

@@ -2,7 +2,8 @@
 
 Let q be the largest power of two that divides every element of a row of A (a column of B). Every product is a
 multiple of q_a q_b, and so is every partial sum. If sum |a||b| < 2^p q_a q_b, no partial sum in any order needs more
-than p bits: p = 24 makes every order exact in fp32, p = 53 in float64, with or without fused multiply-add.
+than p bits: p = 24 makes every order exact in fp32, p = 53 in float64, with or without fused multiply-add. The sum is
+bounded by K max|a| max|b| and by the product of the norms (Cauchy-Schwarz), so the test costs one pass over A and B.
 """
 
 from __future__ import annotations
@@ -15,57 +16,75 @@ from numpy.typing import NDArray
 
 from hwmodel.numerics.rounding import F32
 
-_SLACK = 1 + 1e-6
+_CHUNK = 1 << 15
 _NO_QUANTUM = 1 << 20
+_SMALLEST_PEAK = 2.0**-100
 
 
 @dataclass(frozen=True, slots=True)
 class Grain:
-    """Bounds over the rows of one operand (vectors along K).
-
-    ``peak``, ``total``, ``norm``: largest max|x| / q, sum|x| / q and root of sum x^2 / q^2 of any row. ``quantum`` is
-    the smallest exponent of q, ``size`` the largest sum|x| and ``top`` the largest |x|.
-    """
+    """Bounds over one operand's vectors along K: the largest max|x| / q, the largest norm / q, the smallest exponent
+    of q, and the largest |x|."""
 
     peak: float
-    total: float
     norm: float
     quantum: int
-    size: float
     top: float
 
 
-def grain(x: F32, axis: int, bits: int) -> Grain | None:
-    """Bounds of a matrix's vectors along ``axis``; None where one is not finite or needs more than ``bits`` bits."""
-    top = np.abs(x).max(axis=axis, keepdims=True)
-    if not np.isfinite(top).all():
+_NOTHING = Grain(0.0, 0.0, _NO_QUANTUM, 0.0)
+
+
+def grain(x: F32, axis: int) -> Grain | None:
+    """Bounds of a matrix's vectors along ``axis``; None where one is not finite or needs more than 24 bits.
+
+    Vectors are looked at some at a time, so a matrix that fails usually does so at once.
+    """
+    vectors = x if axis == 1 else x.T
+    total = _NOTHING
+    step = max(1, _CHUNK // max(1, vectors.shape[1]))
+    for start in [0, *range(1, vectors.shape[0], step)]:
+        end = 1 if start == 0 else start + step
+        part = _some_vectors(x[start:end] if axis == 1 else x[:, start:end], axis)
+        if part is None:
+            return None
+        total = Grain(
+            max(total.peak, part.peak),
+            max(total.norm, part.norm),
+            min(total.quantum, part.quantum),
+            max(total.top, part.top),
+        )
+    return total
+
+
+def _some_vectors(x: F32, axis: int) -> Grain | None:
+    if x.size == 0:
+        return _NOTHING
+    top = np.abs(x).max(axis=axis)
+    largest = float(top.max())
+    if not np.isfinite(largest):
         return None
-    _, exponent = np.frexp(top)
-    if bits <= 24:
-        whole_type: type[Any] = np.int32
-        scaled = np.ldexp(x, bits - exponent)
-    else:
-        whole_type = np.int64
-        scaled = np.ldexp(x.astype(np.float64), bits - exponent)
-    whole = scaled.astype(whole_type)
+    used = top > 0
+    if not used.any():
+        return _NOTHING
+    if float(top[used].min()) < _SMALLEST_PEAK:
+        return None  # so small that the scaling below could leave fp32
+    _, exponent = np.frexp(np.where(used, top, np.float32(1)))
+    shift = np.ldexp(np.float32(1), 24 - exponent)
+    scaled = x * (shift[:, None] if axis == 1 else shift)
+    whole = scaled.astype(np.int32)
     if not np.array_equal(whole, scaled):
         return None
-    joined = np.bitwise_or.reduce(whole, axis=axis, keepdims=True)
-    lowest = (joined & -joined).astype(np.float64)
-    used = lowest > 0
-    if not used.any():
-        return Grain(0.0, 0.0, 0.0, _NO_QUANTUM, 0.0, 0.0)
-    lowest[~used] = 1.0
-    size = np.abs(whole).sum(axis=axis, keepdims=True, dtype=np.float64)
-    squares = np.square(scaled, dtype=np.float64).sum(axis=axis, keepdims=True)
-    quanta = np.log2(lowest).astype(np.int64) - bits + exponent
+    joined = np.bitwise_or.reduce(whole, axis=axis)
+    lowest = np.where(used, joined & -joined, 1).astype(np.float64)
+    squares = np.einsum("ij,ij->i" if axis == 1 else "ij,ij->j", scaled, scaled).astype(np.float64)
+    slack = 1 + x.shape[axis] * 2.0**-22  # of sums of non-negative fp32 numbers in any order
+    quanta = np.log2(lowest).astype(np.int64) - 24 + exponent
     return Grain(
-        float((np.ldexp(top.astype(np.float64), bits - exponent) / lowest).max()),
-        float((size / lowest).max()) * _SLACK,
-        float((np.sqrt(squares) / lowest).max()) * _SLACK,
+        float((top.astype(np.float64) * shift / lowest).max()),
+        float((np.sqrt(squares) / lowest).max()) * slack,
         int(quanta[used].min()),
-        float(np.ldexp(size, exponent - bits).max()) * _SLACK,
-        float(top.max()),
+        largest,
     )
 
 
@@ -74,35 +93,47 @@ def exact_in_any_order(a: F32, b: F32, bits: int, acc: F32 | None = None) -> boo
 
     A sufficient test on bounds of rows and columns; False says nothing.
     """
-    left = grain(a[:1], 1, min(bits, 24))
-    if left is None:
+    left = grain(a, 1)
+    right = None if left is None else grain(b, 0)
+    if left is None or right is None:
         return False
-    left = grain(a, 1, min(bits, 24))
-    if left is None:
+    k, limit = a.shape[1], float(1 << bits)
+    if min(k * left.peak * right.peak, left.norm * right.norm) >= limit:
         return False
-    right = grain(b, 0, min(bits, 24))
-    if right is None:
-        return False
-    limit = float(1 << bits)
-    bound = min(left.total * right.peak, left.peak * right.total, left.norm * right.norm)
-    if bound >= limit:
-        return False
-    quantum = left.quantum + right.quantum
-    if quantum < -149 or left.size * right.top >= 2.0**127:
-        return False
-    if acc is None:
-        return True
-    return _acc_fits(acc, quantum, min(left.size * right.top, left.top * right.size), limit)
+    quantum, size = left.quantum + right.quantum, k * left.top * right.top
+    if bits <= 24 and (quantum < -149 or size >= 2.0**127):
+        return False  # fp32 ends before the bits do
+    return acc is None or _acc_fits(acc, quantum, size, limit)
 
 
 def _acc_fits(acc: NDArray[Any], quantum: int, size: float, limit: float) -> bool:
     """True when starting from ``acc`` keeps the chain exact: a multiple of the quantum, small enough, no -0."""
-    top = np.abs(acc).max(initial=0.0)
-    if not np.isfinite(top):
-        return False
-    if (np.signbit(acc) & (acc == 0)).any():
+    top = float(np.abs(acc).max(initial=0.0))
+    if not np.isfinite(top) or (np.signbit(acc) & (acc == 0)).any():
         return False
     if quantum >= _NO_QUANTUM // 2:
         return True
-    units = np.ldexp(acc.astype(np.float64), -quantum)
-    return bool(np.array_equal(units, np.rint(units)) and np.ldexp(size + float(top), -quantum) < limit)
+    units = acc.astype(np.float64) * 2.0**-quantum if -900 < quantum < 900 else np.full(1, np.inf)
+    return bool(np.array_equal(units, np.rint(units)) and (size + top) * 2.0**-quantum < limit)
+
+
+def runs_are_exact(a: F32, b: F32, group: int) -> int:
+    """24 when every run of ``group`` of K has exact fp32 sums in any order, 53 when exact float64 ones, else 0.
+
+    Needs compiled kernels (`kernels.grain`). Looks at each run's own quanta, so block scales do not spoil it.
+    """
+    from hwmodel.numerics.kernels import grain as compiled
+
+    runs = -(-a.shape[1] // group)
+    bound = np.full(runs, float(min(group, a.shape[1])))
+    size, quantum = bound.copy(), np.zeros(runs, np.int64)
+    for x, look in ((a, compiled.rows), (b, compiled.columns)):
+        peak, last, top = np.zeros(runs), np.full(runs, _NO_QUANTUM, np.int64), np.zeros(runs)
+        if not look(np.ascontiguousarray(x).view(np.uint32), group, peak, last, top):
+            return 0
+        bound *= peak
+        size *= top
+        quantum += last
+    limit = bound.max(initial=0)
+    inside_fp32 = size.max(initial=0) < 2.0**127 and quantum.min(initial=0) >= -149
+    return 24 if limit < 2.0**24 and inside_fp32 else 53 if limit < 2.0**53 else 0

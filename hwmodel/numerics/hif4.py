@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, fields, replace
 from functools import cache
+from types import ModuleType
 from typing import Any, Literal
 
 import numpy as np
@@ -106,11 +107,16 @@ def _bf16(x: NDArray[Any]) -> F32:
     return round_bf16(x if x.dtype == np.float32 else round_to_odd(x))
 
 
-def quantize_groups(x: F32, rule: Hif4Rule, exact_in_fp32: bool) -> tuple[NDArray[Any], ...]:
+def quantize_groups(
+    x: F32, rule: Hif4Rule, exact_in_fp32: bool, compiled: ModuleType | None = None
+) -> tuple[NDArray[Any], ...]:
     """Codes [n, 64], Ea [n], Eb [n], Ec [n] of groups ``x`` [n, 64] (fp32, C order).
 
-    ``exact_in_fp32`` says that all values are bf16 values, whose products with a bf16 need no more than fp32.
+    ``exact_in_fp32`` says that all values are bf16 values, whose products with a bf16 need no more than fp32; only
+    these can use the ``compiled`` kernels.
     """
+    if compiled is not None and exact_in_fp32:
+        return _quantize_compiled(x, rule, compiled)
     n = x.shape[0]
     with np.errstate(all="ignore"):
         quads = np.ascontiguousarray(x.reshape(n * 16, 4).T)  # element i of each group of four in row i
@@ -122,9 +128,7 @@ def quantize_groups(x: F32, rule: Hif4Rule, exact_in_fp32: bool) -> tuple[NDArra
         m64 = m8.reshape(n, 8).max(axis=1)
         wide = np.float32 if exact_in_fp32 else np.float64
         ea, poisoned = _scale_codes(_bf16(m64.astype(wide) * wide(SEVENTH)), m64, rule)
-        rec = reciprocal_table()[ea]
-        if rule.zero_scale == "nothing":
-            rec = np.where(ea == 0, np.float32(0), rec)
+        rec = _reciprocals(ea, rule)
         rounded = rule.thresholds == "rounded"
         p8 = (m8.reshape(n, 8).astype(wide) * rec[:, None]).reshape(-1)
         p4 = (m4.reshape(n, 16).astype(wide) * rec[:, None]).reshape(-1)
@@ -145,6 +149,37 @@ def quantize_groups(x: F32, rule: Hif4Rule, exact_in_fp32: bool) -> tuple[NDArra
     if poisoned.any():
         out[poisoned], eb_bits[poisoned], ec_word[poisoned] = 0, 0, 0
     return out, ea, eb_bits, ec_word
+
+
+def _quantize_compiled(x: F32, rule: Hif4Rule, compiled: ModuleType) -> tuple[NDArray[Any], ...]:
+    n = x.shape[0]
+    patterns, saturate = x.view(np.uint32), rule.inf == "saturate"
+    m64 = np.empty(n, np.float32)
+    compiled.peaks(patterns, saturate, m64)
+    with np.errstate(all="ignore"):
+        ea, poisoned = _scale_codes(_bf16(m64 * SEVENTH), m64, rule)
+    codes, eb, ec = np.empty((n, GROUP), np.uint8), np.empty(n, np.uint8), np.empty(n, np.uint16)
+    compiled.elements(
+        patterns,
+        _reciprocals(ea, rule),
+        saturate,
+        rule.thresholds == "rounded",
+        rule.product == "rounded",
+        rule.element_tie == "away",
+        rule.keep_neg_zero,
+        codes,
+        eb,
+        ec,
+    )
+    if poisoned.any():
+        codes[poisoned], eb[poisoned], ec[poisoned] = 0, 0, 0
+    return codes, ea, eb, ec
+
+
+def _reciprocals(ea: NDArray[np.uint8], rule: Hif4Rule) -> F32:
+    """Multiplier of the elements of each group; 0 for an Ea of 0x00 that means nothing."""
+    found: F32 = reciprocal_table()[ea]
+    return np.where(ea == 0, np.float32(0), found) if rule.zero_scale == "nothing" else found
 
 
 def _scale_codes(sf: F32, m64: F32, rule: Hif4Rule) -> tuple[NDArray[np.uint8], NDArray[np.bool_]]:

@@ -70,19 +70,19 @@ def matmul(
     shape = (left.shape[0], right.shape[1])
     _check_sums("acc", acc, shape)
     _check_sums("out", out, shape)
-    result = np.empty(shape, np.float32) if out is None or not out.flags.c_contiguous else out
-    with np.errstate(all="ignore"):
-        if scale_on == "block":
-            if k_tile is not None or accumulate != "fp32":
-                raise NumericsError("scale_on='block' goes with neither k_tile nor accumulate='bf16'")
+    result = out if out is not None and out.flags.carray else np.empty(shape, np.float32)
+    if scale_on == "block":
+        if k_tile is not None or accumulate != "fp32" or a_zero is not None or b_zero is not None:
+            raise NumericsError("scale_on='block' goes with none of k_tile, accumulate='bf16' and zero points")
 
-            def product(x: F32, y: F32, sums: F32) -> None:
-                _run(x, y, order, None, sums, x.shape[1])
+        def product(x: F32, y: F32, sums: F32) -> None:
+            _run(x, y, order, None, sums, x.shape[1])
 
-            block_scaled(unscaled(_plain(a, left), 1), unscaled(_plain(b, right), 0), acc, result, product)
-        else:
-            _tiled(left, right, order, acc, result, group, k_tile, accumulate)
-        canonical_nan(result)
+        block_scaled(unscaled(_plain(a, left), 1), unscaled(_plain(b, right), 0), acc, result, product)
+    elif k_tile is None and accumulate == "fp32":
+        _run(left, right, order, acc, result, group)
+    else:
+        _tiled(left, right, order, acc, result, group, k_tile, accumulate)
     if out is not None and result is not out:
         out[...] = result
         return out
@@ -103,21 +103,19 @@ def _tiled(
     k_tile: int | None,
     accumulate: str,
 ) -> None:
-    if k_tile is None and accumulate == "fp32":
-        _run(a, b, order, acc, out, group)
-        return
     k = a.shape[1]
     tile = max(1, k) if k_tile is None else k_tile
     if tile < 1:
         raise NumericsError(f"k_tile: expected at least 1, not {tile}")
     total = np.zeros(out.shape, np.float32) if acc is None else acc
     product = np.empty(out.shape, np.float32)
-    for start in range(0, max(1, k), tile):
-        _run(a[:, start : start + tile], b[start : start + tile], order, None, product, group)
-        total = total + product
-        if accumulate == "bf16":
-            total = round_bf16(total)
-    out[...] = total
+    with np.errstate(all="ignore"):
+        for start in range(0, max(1, k), tile):
+            _run(a[:, start : start + tile], b[start : start + tile], order, None, product, group)
+            total = total + product
+            if accumulate == "bf16":
+                total = round_bf16(total)
+    np.copyto(out, canonical_nan(total))
 
 
 def _run(a: F32, b: F32, order: str, acc: F32 | None, out: F32, group: int | None) -> None:
@@ -129,10 +127,8 @@ def _run(a: F32, b: F32, order: str, acc: F32 | None, out: F32, group: int | Non
         orders.grouped(a, b, acc, out, group)
     elif order == "f64":
         orders.in_float64(a, b, acc, out)
-    elif acc is None:
-        np.matmul(a, b, out=out)
     else:
-        np.add(acc, a @ b, out=out)
+        orders.by_blas(a, b, acc, out)
 
 
 def matmul_int(a: ArrayLike, b: ArrayLike, acc: ArrayLike | None = None) -> NDArray[np.int32]:
