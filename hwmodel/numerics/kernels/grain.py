@@ -8,7 +8,7 @@ from typing import Any
 import numba
 import numpy as np
 
-from hwmodel.numerics.kernels.signatures import boolean, f64, given, i64, made, u32
+from hwmodel.numerics.kernels.signatures import boolean, compiled, f64, given, i64, made, u32
 
 _FIELD = np.uint32(0xFF)
 _MANTISSA = np.uint32(0x7FFFFF)
@@ -50,7 +50,7 @@ def _note(g: int, high: Any, low: Any, one: Any, one_bits: Any, peak: Any, last:
     top[g] = max(top[g], one[0])
 
 
-@numba.njit(_SIGNATURE, cache=True, nogil=True, error_model="numpy")
+@compiled(_SIGNATURE)
 def rows(x: Any, group: int, peak: Any, last: Any, top: Any) -> bool:
     """Bounds over the rows of ``x`` [R, K] (fp32 patterns), for each run of ``group`` of K; outputs [runs].
 
@@ -90,7 +90,7 @@ def rows(x: Any, group: int, peak: Any, last: Any, top: Any) -> bool:
     return True
 
 
-@numba.njit(_SIGNATURE, cache=True, nogil=True, error_model="numpy")
+@compiled(_SIGNATURE)
 def columns(x: Any, group: int, peak: Any, last: Any, top: Any) -> bool:
     """As `rows` for the columns of ``x`` [K, C]."""
     k, width = x.shape

@@ -7,7 +7,7 @@ from typing import Any
 import numba
 import numpy as np
 
-from hwmodel.numerics.kernels.signatures import boolean, f32, given, made, u8, u16, u32, void
+from hwmodel.numerics.kernels.signatures import boolean, compiled, f32, given, made, u8, u16, u32, void
 
 _SIGN_OFF = np.uint32(0x7FFFFFFF)
 _INF = np.uint32(0x7F800000)
@@ -24,7 +24,7 @@ def _bf16(bits: Any) -> Any:
     return (bits + _HALF + ((bits >> _SIXTEEN) & _ONE)) & _TOP
 
 
-@numba.njit(void(given(u32, 2), boolean, made(f32, 1)), cache=True, nogil=True, error_model="numpy")
+@compiled(void(given(u32, 2), boolean, made(f32, 1)))
 def peaks(x: Any, saturate_inf: bool, out: Any) -> None:
     """Largest magnitude of each group ``x`` [n, 64] (fp32 patterns) after rounding to bf16; NaN where there is one."""
     patterns = out.view(np.uint32)
@@ -39,12 +39,7 @@ def peaks(x: Any, saturate_inf: bool, out: Any) -> None:
         patterns[g] = top
 
 
-@numba.njit(
-    void(given(u32, 2), given(f32, 1), *[boolean] * 5, made(u8, 2), made(u8, 1), made(u16, 1)),
-    cache=True,
-    nogil=True,
-    error_model="numpy",
-)
+@compiled(void(given(u32, 2), given(f32, 1), *[boolean] * 5, made(u8, 2), made(u8, 1), made(u16, 1)))
 def elements(
     x: Any,
     reciprocals: Any,
@@ -120,12 +115,7 @@ def elements(
             codes[g, q] = np.uint8(min(size[q], np.float32(7)) * one) | np.uint8(sign << np.uint32(3))
 
 
-@numba.njit(
-    void(given(u8, 2), given(u8, 1), given(u8, 1), given(u16, 1), given(f32, 1), made(f32, 2)),
-    cache=True,
-    nogil=True,
-    error_model="numpy",
-)
+@compiled(void(given(u8, 2), given(u8, 1), given(u8, 1), given(u16, 1), given(f32, 1), made(f32, 2)))
 def values(codes: Any, ea: Any, eb: Any, ec: Any, scales: Any, out: Any) -> None:
     """fp32 values [n, 64] of groups; ``scales`` [256] is the value of every Ea."""
     factor = np.empty(64, np.float32)

@@ -11,7 +11,7 @@ from typing import Any
 import numba
 import numpy as np
 
-from hwmodel.numerics.kernels.signatures import f32, given, i64, made, void
+from hwmodel.numerics.kernels.signatures import compiled, f32, given, i64, made, void
 from hwmodel.numerics.kernels.tile import LANES, tile
 
 PANEL = 2 * LANES
@@ -58,7 +58,7 @@ def _pack(b: Any, start: int, depth: int, j: int, width: int, panel: int, packed
             into[n] = line[n]
 
 
-@numba.njit([_PLAIN, _STRIDED], cache=True, nogil=True, error_model="numpy")
+@compiled(_PLAIN, _STRIDED)
 def chain(a: Any, b: Any, c: Any) -> None:
     """c = (c + a_0 b_0) + a_1 b_1 ..., a product and a sum each rounded to fp32."""
     rows, k = a.shape
@@ -79,7 +79,7 @@ def chain(a: Any, b: Any, c: Any) -> None:
         _write(sums, j, width, PANEL, c)
 
 
-@numba.njit([_PLAIN, _STRIDED], cache=True, nogil=True, error_model="numpy")
+@compiled(_PLAIN, _STRIDED)
 def chain_in_float64(a: Any, b: Any, c: Any) -> None:
     """As `chain` with products and sums in float64, rounded to fp32 once at the end."""
     rows, k = a.shape
@@ -100,7 +100,7 @@ def chain_in_float64(a: Any, b: Any, c: Any) -> None:
         _write(sums, j, width, WIDE_PANEL, c)
 
 
-@numba.njit([_GROUPED_PLAIN, _GROUPED_STRIDED], cache=True, nogil=True, error_model="numpy")
+@compiled(_GROUPED_PLAIN, _GROUPED_STRIDED)
 def grouped(a: Any, b: Any, c: Any, group: int) -> None:
     """c += sums over runs of ``group``, for runs whose sums are exact in fp32 in any order."""
     rows, k = a.shape
@@ -126,7 +126,7 @@ def grouped(a: Any, b: Any, c: Any, group: int) -> None:
         _write(sums, j, width, PANEL, c)
 
 
-@numba.njit([_GROUPED_PLAIN, _GROUPED_STRIDED], cache=True, nogil=True, error_model="numpy")
+@compiled(_GROUPED_PLAIN, _GROUPED_STRIDED)
 def grouped_in_float64(a: Any, b: Any, c: Any, group: int) -> None:
     """As `grouped`, for runs whose sums are exact in float64 in any order; each is rounded to fp32 once."""
     rows, k = a.shape

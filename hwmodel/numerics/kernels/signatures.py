@@ -1,10 +1,14 @@
-"""Argument types of compiled functions. Inputs are read-only types, which take writeable arrays too."""
+"""How functions are compiled, and their argument types. Inputs are read-only types, which take writeable arrays too."""
 
 from __future__ import annotations
 
 import importlib
-from typing import Any
+from collections.abc import Callable
+from typing import Any, TypeVar
 
+import numba
+
+_F = TypeVar("_F", bound=Callable[..., Any])
 types: Any = importlib.import_module("numba.core.types")
 f32, f64 = types.float32, types.float64
 u8, u16, u32 = types.uint8, types.uint16, types.uint32
@@ -19,3 +23,17 @@ def given(dtype: Any, ndim: int, layout: str = "C") -> Any:
 def made(dtype: Any, ndim: int, layout: str = "C") -> Any:
     """An array that the function writes."""
     return types.Array(dtype, ndim, layout)
+
+
+def compiled(*signatures: Any) -> Callable[[_F], _F]:
+    """Compile a function for these signatures when its module is imported, or take it from numba's cache.
+
+    ``cache`` writes beside the source where it may, else to the user's cache folder (or NUMBA_CACHE_DIR).
+    """
+    decorate: Any = numba.njit(list(signatures), cache=True, nogil=True, error_model="numpy")
+
+    def wrap(function: _F) -> _F:
+        made_function: _F = decorate(function)
+        return made_function
+
+    return wrap
