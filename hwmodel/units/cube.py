@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from fractions import Fraction
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
@@ -11,7 +12,7 @@ from hwmodel import numerics as nm
 from hwmodel.program.instructions import Instruction, Matmul, Order
 from hwmodel.program.memory import Part, Tile
 from hwmodel.quantities import ceil_div
-from hwmodel.units.base import Cycles, Spec, UnitKind, UnitSpec
+from hwmodel.units.base import Cycles, Rate, Spec, UnitKind, UnitSpec
 from hwmodel.units.storage import Array, Storage
 
 FRACTAL = 16
@@ -21,7 +22,7 @@ class OperandRate(Spec):
     """How fast the Cube works on one operand width."""
 
     k_per_fractal: int = Field(gt=0, description="K elements one step contracts")
-    passes: int = Field(default=1, gt=0, description="steps needed for one fractal (fp32 is split)")
+    passes: Rate = Field(default=Fraction(1), description="steps needed for one fractal (fp32 is split)")
 
 
 class CubeSpec(UnitSpec):
@@ -37,13 +38,13 @@ def cycles(spec: CubeSpec, params: Matmul) -> int:
     a, b = spec.fractals[params.a], spec.fractals[params.b]
     slower = a if a.passes * b.k_per_fractal >= b.passes * a.k_per_fractal else b
     steps = ceil_div(params.m, FRACTAL) * ceil_div(params.k, slower.k_per_fractal) * ceil_div(params.n, FRACTAL)
-    return spec.startup_cycles + slower.passes * steps
+    return spec.startup_cycles + ceil_div(slower.passes * steps, 1)
 
 
 def macs_per_cycle(spec: CubeSpec, a: str, b: str) -> int:
     """Peak multiply-adds a cycle for a pair of operand dtypes."""
     rates = (spec.fractals[a], spec.fractals[b])
-    return min(FRACTAL * FRACTAL * rate.k_per_fractal // rate.passes for rate in rates)
+    return int(min(FRACTAL * FRACTAL * rate.k_per_fractal / rate.passes for rate in rates))
 
 
 class Operands(NamedTuple):
