@@ -129,6 +129,12 @@ def fits(text: str, size: float, room: float) -> bool:
     return len(text) * WIDTH_OF_EM * pixels(size) + 6 <= room
 
 
+def shortened(text: str, size: float, room: float) -> str:
+    """As much of a text at ``size`` points as fits ``room`` pixels, about."""
+    most = int((room - 6) / (WIDTH_OF_EM * pixels(size)))
+    return text if len(text) <= most else text[: max(most - 1, 0)].rstrip(" ,") + "…"
+
+
 class _Agg:
     """Draws shapes with matplotlib's renderer and its own fonts, whatever the user's settings are."""
 
@@ -234,10 +240,10 @@ def _svg(canvas: Canvas) -> list[str]:
         "<defs>",
     ]
     for (hatch, fill, line), name in hatches.items():
-        stroke = "M-2,2 l4,-4 M0,8 l8,-8 M6,10 l4,-4" if hatch == "/" else "M-2,6 l4,4 M0,0 l8,8 M6,-2 l4,4"
+        stroke = "M-2,2 l4,-4 M0,10 l10,-10 M8,12 l4,-4" if hatch == "/" else "M-2,8 l4,4 M0,0 l10,10 M8,-2 l4,4"
         head.append(
-            f'<pattern id="{name}" width="8" height="8" patternUnits="userSpaceOnUse">'
-            f'<rect width="8" height="8" fill="{_hex(fill)}"/><path d="{stroke}" stroke="{_hex(line)}"/></pattern>'
+            f'<pattern id="{name}" width="10" height="10" patternUnits="userSpaceOnUse">'
+            f'<rect width="10" height="10" fill="{_hex(fill)}"/><path d="{stroke}" stroke="{_hex(line)}"/></pattern>'
         )
     white = f'<rect width="{canvas.width}" height="{canvas.height}" fill="#ffffff"/>'
     return [*head, "</defs>", white, *body, "</svg>"]

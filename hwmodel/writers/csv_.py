@@ -17,7 +17,7 @@ from hwmodel.writers import view
 
 COLUMNS = (
     "core", "engine", "unit", "kind", "start_cycle", "end_cycle", "cycles", "instruction", "op", "tile", "cause",
-    "by_engine", "by_instruction", "gm_read_bytes", "gm_write_bytes", "macs",
+    "by_engine", "by_instruction", "shape", "bytes", "gm_read_bytes", "gm_write_bytes", "macs",
 )  # fmt: skip
 
 
@@ -41,9 +41,11 @@ def records(result: Result) -> Iterator[tuple[object, ...]]:
             if start == end:
                 continue
             instruction = row.instructions[span.position] if span.position >= 0 else None
-            moved: tuple[object, ...] = ("", "", "")
+            moved: tuple[object, ...] = ("", "", "", "", "")
             if instruction is not None and span.kind == BUSY:
-                moved = (*kind.gm_bytes(instruction.params), kind.macs(instruction.params))
+                gm_bytes = kind.gm_bytes(instruction.params)
+                size = view.moved_bytes(instruction, gm_bytes)
+                moved = (view.shape(instruction), size, *gm_bytes, kind.macs(instruction.params))
             yield (
                 row.core, row.engine, row.unit, span.kind, start, end, end - start, *_names(instruction), span.cause,
                 *_by(rows, row, span), *moved,

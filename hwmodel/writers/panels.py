@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -31,6 +31,16 @@ MOST_TEXTS = 70
 """Texts inside one panel; drawing text is what takes time."""
 SEPARATE = 4
 """Slices this wide have a gap of one pixel to the next."""
+
+
+Label = tuple[tuple[str, int], ...]
+
+
+class Look(NamedTuple):
+    """Colour of a tile: its phase, and whether it gets the other shade."""
+
+    phase: str
+    alternate: bool
 
 
 @dataclass(frozen=True)
@@ -74,17 +84,21 @@ class Layout:
         return [phase for phase in view.PHASES if phase in found]
 
     @cached_property
-    def odd(self) -> dict[tuple[tuple[str, int], ...], bool]:
-        """Tiles that get the other shade: every second label, in the order of the instructions."""
-        numbers: dict[tuple[tuple[str, int], ...], bool] = {}
+    def odd(self) -> dict[str, dict[Label, bool]]:
+        """For each engine, whether a tile is its first, third, ... or one of the others: those get the other shade."""
+        result: dict[str, dict[Label, bool]] = {}
         for one in self.lanes:
+            numbers = result.setdefault(one.row.engine, {})
             for instruction in one.row.instructions:
-                numbers.setdefault(instruction.label, len(numbers) % 2 == 1)
-        return numbers
+                if instruction.label not in numbers:
+                    numbers[instruction.label] = bool(instruction.label) and (len(numbers) - (() in numbers)) % 2 == 1
+        return result
 
-    def colour(self, instruction: Instruction) -> tuple[str, bool]:
-        """(phase, other shade) of an instruction."""
-        return view.phase(self.result.arch, instruction.engine, instruction.op), self.odd[instruction.label]
+    def look(self, instruction: Instruction, label: Label) -> Look:
+        """How a tile is drawn that an instruction works on; a label the engine does not know is another engine's."""
+        odd = self.odd
+        known = next((tiles for tiles in (odd[instruction.engine], *odd.values()) if label in tiles), {})
+        return Look(view.phase(self.result.arch, instruction.engine, instruction.op), known.get(label, False))
 
 
 class Panel:
@@ -134,7 +148,7 @@ class Panel:
         instructions = [one.row.instructions[position] for position in one.positions[here].tolist()]
         left, right = self._x(one.starts[here]), self._x(one.ends[here])
         right = np.where(right - left >= SEPARATE, right - 1, right)
-        looks = [self.layout.colour(instruction) for instruction in instructions]
+        looks = [self.layout.look(instruction, instruction.label) for instruction in instructions]
         spans = [
             self._span(view.title(i), one.starts[k], one.ends[k])
             for i, k in zip(instructions, here.tolist(), strict=True)
@@ -215,7 +229,7 @@ class Panel:
         high = low - track.size[here] * unit
         writers = [core.instructions[index] for index in track.writer[here].tolist()]
         last = [core.instructions[index] for index in track.last_writer[here].tolist()]
-        looks = [self.layout.colour(instruction) for instruction in last]
+        looks = [self.layout.look(one, shared(one, other)) for one, other in zip(writers, last, strict=True)]
         for look in dict.fromkeys(looks):
             chosen = [place for place, other in enumerate(looks) if other == look]
             fill = style.mix(style.shade(*look), style.WHITE, 0.45)
@@ -257,7 +271,11 @@ def slice_names(instruction: Instruction) -> list[str]:
     return [view.title(instruction), label_text(instruction.label) or view.moved(instruction)]
 
 
+def shared(first: Instruction, last: Instruction) -> Label:
+    """What the labels of a tile's first and last writer have in common."""
+    return first.label if first is last else tuple(part for part in first.label if part in last.label)
+
+
 def tile_name(first: Instruction, last: Instruction) -> str:
-    """What a tile in a buffer is called: what the labels of its first and last writer share, or the tensor it holds."""
-    common = tuple(part for part in first.label if part in last.label)
-    return label_text(common) or view.moved(first)
+    """What a tile in a buffer is called: its label, else the tensor it holds."""
+    return label_text(shared(first, last)) or view.moved(first)

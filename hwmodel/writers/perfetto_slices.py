@@ -108,19 +108,20 @@ class FullSlices:
         found = self._static.get(id(instruction))
         if found is None:
             kind = self.units[row.engine].kind
-            read, written = kind.gm_bytes(instruction.params)
+            gm_bytes = kind.gm_bytes(instruction.params)
             args: dict[str, Any] = {
                 "instruction": instruction.number,
                 "tile": label_text(instruction.label),
+                "shape": view.shape(instruction),
+                "bytes": view.moved_bytes(instruction, gm_bytes),
                 **instruction.params._asdict(),
-                "gm_read_bytes": read,
-                "gm_write_bytes": written,
                 "macs": kind.macs(instruction.params),
                 "reads": ", ".join(describe(operand) for operand in instruction.reads),
                 "writes": ", ".join(describe(operand) for operand in instruction.writes),
                 "waits_for": ", ".join(wait.signal for wait in instruction.waits),
                 "sets": ", ".join(signal.signal for signal in instruction.sets),
             }
+            args.pop("size", None)
             kept = {name: value for name, value in args.items() if value not in ("", 0) or name == "instruction"}
             text = json.dumps(kept, ensure_ascii=False)[1:-1]
             found = self._static[id(instruction)] = json.dumps(view.title(instruction)), text

@@ -48,7 +48,9 @@ def draw_strip(layout: Layout, canvas: Canvas, windows: list[Window], left: floa
         canvas.text(left - 8, floor - ROW / 2, f"{core}{one.row.engine}", size=style.SMALL, anchor="right")
     for window in windows:
         begin, end = (left + tick * (right - left) / trace.end for tick in (window.start, window.end))
-        canvas.rects(begin, max(end, begin + 2), top - 6, bottom + 2, style.INK, alpha=0.35)
+        end = max(end, begin + 2)
+        canvas.rects(begin, end, top - 6, bottom + 2, style.INK, alpha=0.15)
+        canvas.frame(begin, end, top - 6, bottom + 2, style.INK)
     title = "whole run: share of time busy and waiting (marks: the stretches above)"
     canvas.text((left + right) / 2, top - 18, title, anchor="center", bold=True, colour=style.SOFT)
     canvas.rects(left, right, bottom, bottom + 1, style.INK)

@@ -12,7 +12,7 @@ from hwmodel.analysis.occupancy import Track
 from hwmodel.result import Result
 from hwmodel.trace import WAIT_INPUT, WAIT_SPACE
 from hwmodel.writers import style, view
-from hwmodel.writers.canvas import Canvas, pixels
+from hwmodel.writers.canvas import Canvas, pixels, shortened
 from hwmodel.writers.lanes import Lane, lane
 from hwmodel.writers.panels import Layout, Panel
 from hwmodel.writers.strip import draw_strip, strip_height
@@ -93,19 +93,20 @@ def _title(result: Result, canvas: Canvas, shown: list[int], cores: int) -> None
     assert stats is not None
     limit = f", limited by {stats.bound}" if stats.bound and stats.cycles else ""
     head = f"{result.name} on {result.arch.name}: {stats.cycles:,} cycles ({stats.time_us:,.3f} µs){limit}"
-    canvas.text(EDGE, 28, head, size=style.TITLE, bold=True)
+    canvas.text(EDGE, 28, shortened(head, style.TITLE, WIDTH - 230), size=style.TITLE, bold=True)
     if not result.arch.spec.calibrated:
         text = "timing not calibrated"
         canvas.text(WIDTH - EDGE, 28, text, colour=style.WARNING, anchor="right", bold=True)
     verdict = {"bit_exact": "values bit-exact", "mismatch": "VALUES DIFFER", "skipped": "values skipped"}
-    parts = [view.problem_text(result), view.tiling_text(result), verdict.get(result.values.status, "")]
+    parts = [view.problem_text(result), verdict.get(result.values.status, "")]
     if cores > len(shown):
         parts.append(f"core {shown[0]} of {cores} simulated")
     elif stats.cores > cores:
         parts.append(f"one of {stats.cores} equal cores")
-    canvas.text(EDGE, 53, "   ·   ".join(part for part in parts if part), colour=style.SOFT)
+    line = "   ·   ".join(part for part in [*parts, view.tiling_text(result)] if part)
+    canvas.text(EDGE, 53, shortened(line, style.TEXT, WIDTH - 2 * EDGE), colour=style.SOFT)
     if result.question:
-        canvas.text(EDGE, 75, result.question, colour=style.SOFT)
+        canvas.text(EDGE, 75, shortened(result.question, style.TEXT, WIDTH - 2 * EDGE), colour=style.SOFT)
 
 
 def _legend(layout: Layout, canvas: Canvas) -> None:

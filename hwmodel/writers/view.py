@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 
 from hwmodel.analysis.occupancy import Track, occupancy
 from hwmodel.arch import Arch
-from hwmodel.program.instructions import Instruction, label_text
+from hwmodel.program.instructions import Instruction, Matmul, label_text
 from hwmodel.program.memory import Part, Window
 from hwmodel.quantities import ceil_div
 from hwmodel.result import Result
@@ -55,6 +55,20 @@ def written_buffer(instruction: Instruction) -> str:
         if not isinstance(operand, Window):
             return operand.tile.space if isinstance(operand, Part) else operand.space
     return ""
+
+
+def moved_bytes(instruction: Instruction, gm_bytes: tuple[int, int]) -> int:
+    """Bytes that an instruction moves to or from GM, else those of the tiles it writes, padding included."""
+    on_chip = sum(operand.size for operand in instruction.writes if not isinstance(operand, Window))
+    return sum(gm_bytes) or on_chip
+
+
+def shape(instruction: Instruction) -> str:
+    """``512 x 128``: rows and columns of what it writes; ``m x k x n`` for a product."""
+    params = instruction.params
+    if isinstance(params, Matmul):
+        return f"{params.m} x {params.k} x {params.n}"
+    return next((f"{operand.rows} x {operand.cols}" for operand in instruction.writes), "")
 
 
 def by_engine(trace: Trace) -> dict[tuple[int, str], Row]:
