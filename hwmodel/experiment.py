@@ -33,6 +33,7 @@ if TYPE_CHECKING:
 ValueMode = Literal["check", "skip"]
 TraceLevel = Literal["off", "summary", "full"]
 
+FROM_FILES = ("npy", "packed")
 FULL_LIMIT = 20_000
 """Instructions up to which the trace is written in full and hazards are looked for in every run."""
 
@@ -43,8 +44,9 @@ class Prepared:
 
     scenario: Scenario
     plan: Plan | None
-    operands: dict[str, Operand]
     golden: dict[str, Array]
+    from_files: dict[str, Operand]
+    """Operands that were read from files; generated ones are made when values are asked for."""
 
     @cached_property
     def program(self) -> Program | None:
@@ -52,8 +54,26 @@ class Prepared:
         with _no_collection():
             return None if self.plan is None else self.plan.program()
 
+    @cached_property
+    def operands(self) -> dict[str, Operand]:
+        """Both operands of a matmul, as they lie in global memory."""
+        problem = self.scenario.problem
+        assert isinstance(problem, MatmulProblem)
+        return {name: self.from_files.get(name) or _operand(self.scenario, problem, name) for name in ("a", "b")}
+
+    @cached_property
+    def source_values(self) -> Array:
+        """fp32 values that a quantisation starts from."""
+        problem = self.scenario.problem
+        assert isinstance(problem, QuantizeProblem)
+        return _source_values(self.scenario, problem)
+
     def hazards(self) -> tuple[Hazard, ...]:
         """Every hazard that can be proved."""
+        return self._hazards
+
+    @cached_property
+    def _hazards(self) -> tuple[Hazard, ...]:
         return () if self.program is None else find_hazards(self.program, limits_of(self.scenario))
 
 
@@ -83,7 +103,10 @@ def prepare(scenario: Scenario) -> Prepared:
     """
     problem = scenario.problem
     if isinstance(problem, QuantizeProblem):
-        return Prepared(scenario, None, {}, _golden_quantize(scenario, problem))
+        prepared = Prepared(scenario, None, _golden_quantize(scenario, problem), {})
+        if scenario.inputs.a.kind in FROM_FILES:
+            _ = prepared.source_values
+        return prepared
     if not isinstance(problem, MatmulProblem):
         raise InputError(f"program: {scenario.arch.name} does not run programs yet")
     tiling = TILINGS[scenario.tiling.kind]
@@ -95,25 +118,31 @@ def prepare(scenario: Scenario) -> Prepared:
     if scenario.expect.out is not None:
         path = Path(scenario.expect.out.path)
         golden["out"] = read_codes(path, problem.out, (problem.m, problem.n), "expect.out.path")
-    inputs = scenario.inputs
-    transposed = problem.layout.b == "nk"
-    operands = {
-        "a": make_operand(inputs.a, problem.a, (problem.m, problem.k), axis=1, base=scenario.base, field="inputs.a"),
-        "b": make_operand(
-            inputs.b,
-            problem.b,
-            (problem.k, problem.n),
-            axis=0,
-            base=scenario.base,
-            transposed=transposed,
-            field="inputs.b",
-        ),
+    files = {
+        name: _operand(scenario, problem, name)
+        for name, source in (("a", scenario.inputs.a), ("b", scenario.inputs.b))
+        if source.kind in FROM_FILES
     }
-    prepared = Prepared(scenario, plan, operands, golden)
+    prepared = Prepared(scenario, plan, golden, files)
     program = prepared.program
     if program is not None and program.count <= FULL_LIMIT and (beyond := first_beyond(prepared.hazards())):
         raise InputError(str(beyond))
     return prepared
+
+
+def _operand(scenario: Scenario, problem: MatmulProblem, name: str) -> Operand:
+    if name == "a":
+        shape = (problem.m, problem.k)
+        return make_operand(scenario.inputs.a, problem.a, shape, axis=1, base=scenario.base, field="inputs.a")
+    return make_operand(
+        scenario.inputs.b,
+        problem.b,
+        (problem.k, problem.n),
+        axis=0,
+        base=scenario.base,
+        transposed=problem.layout.b == "nk",
+        field="inputs.b",
+    )
 
 
 def run(prepared: Prepared, *, values: ValueMode = "check", trace: TraceLevel | None = None) -> Result:
@@ -251,7 +280,7 @@ def _quantize(prepared: Prepared, problem: QuantizeProblem, values: ValueMode) -
     rule = getattr(scenario.inputs.a, "rule", None) or _default_rule(problem)
     verdict = Values("skipped", rule, problem.rows * problem.cols)
     if values == "check":
-        wide = _source_values(scenario, problem)
+        wide = prepared.source_values
         if nm.DTYPES[problem.to].block is None:
             codes, scales = nm.encode(wide, problem.to), None
         else:
