@@ -2,20 +2,20 @@
 
 Processor sharing by virtual time: ``V`` is how much a transfer that was active from the beginning would have moved.
 A transfer of ``s`` bytes that joins at ``V`` ends when the virtual time reaches ``V + s``, whoever else comes and
-goes, so one heap and one pending event serve all: O(log n) for each join and leave. Integers only: rates are in
-units of 2**-20 bytes a tick, and a transfer ends at the first whole tick at which all of it has moved.
+goes, so one heap and one pending event serve all: O(log n) for each join and leave. Integers only, and exact: a byte
+is counted in so many parts that every share is a whole number of them. A transfer ends at the first whole tick at
+which all of it has moved, and has its share until then.
 """
 
 from __future__ import annotations
 
 import heapq
 from fractions import Fraction
+from math import gcd, lcm
 
 from simpy.events import Event, Timeout
 
 from hwmodel.sim.kernel import Kernel
-
-SCALE = 1 << 20
 
 
 class Link:
@@ -24,8 +24,11 @@ class Link:
     def __init__(self, kernel: Kernel, name: str, capacity: Fraction, cap: Fraction) -> None:
         self.env = kernel.env
         self.name = name
-        self._capacity = int(capacity * SCALE)
-        self._cap = int(min(cap, capacity) * SCALE)
+        cap = min(cap, capacity)
+        self._parts = lcm(Fraction(capacity).denominator, Fraction(cap).denominator)
+        """Parts of a byte. Capacity, cap, virtual time and heap count in them."""
+        self._capacity = int(capacity * self._parts)
+        self._cap = int(cap * self._parts)
         self._virtual = 0
         self._since = 0
         self._heap: list[tuple[int, int, Event]] = []
@@ -37,6 +40,16 @@ class Link:
         count = len(self._heap)
         return min(self._cap, self._capacity // count) if count else 0
 
+    def _divide(self, users: int) -> None:
+        """Count in finer parts where ``users`` equal shares of the capacity are no whole number of them."""
+        factor = users // gcd(self._capacity, users)
+        if factor > 1:
+            self._parts *= factor
+            self._capacity *= factor
+            self._cap *= factor
+            self._virtual *= factor
+            self._heap = [(at * factor, serial, done) for at, serial, done in self._heap]
+
     def _advance(self) -> None:
         now = int(self.env.now)
         if now > self._since:
@@ -46,9 +59,10 @@ class Link:
     def transfer(self, size: int) -> Event:
         """Move ``size`` bytes; the event happens at the tick at which they have arrived."""
         self._advance()
+        self._divide(len(self._heap) + 1)
         done = Event(self.env)
         self._serial += 1
-        heapq.heappush(self._heap, (self._virtual + size * SCALE, self._serial, done))
+        heapq.heappush(self._heap, (self._virtual + size * self._parts, self._serial, done))
         self._plan()
         return done
 

@@ -76,7 +76,8 @@ def table() -> str:
     for path in SCENARIOS:
         scenario, entry = load(path), golden()["scenarios"][key(path)]
         cycles = "no timing model" if entry["cycles"] is None else f"{entry['cycles']:,}"
-        lines.append(f"| [{key(path)}]({path.relative_to(README.parent).as_posix()}) | {scenario.question} | {cycles} |")
+        link = f"[{key(path)}]({path.relative_to(README.parent).as_posix()})"
+        lines.append(f"| {link} | {scenario.question} | {cycles} |")
     return "\n".join([*lines, "", ""])
 
 
