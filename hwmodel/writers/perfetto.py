@@ -139,10 +139,11 @@ class _Arrows:
                 by = by_engine.get(stall.by)
                 if stall.kind != WAIT_SPACE or by is None or stall.by_position < 0:
                     continue
-                tids = threads[stall.by][stall.by_position], threads[row.engine][stall.position]
-                at = by.starts[stall.by_position], by.ends[stall.by_position], row.starts[stall.position]
-                if at[1] > at[0]:
-                    yield from self._arrow(row.core, stall.cause, "space", tids, at)
+                begin, end = by.starts[stall.by_position], by.ends[stall.by_position]
+                head = _next_slice(row, stall.position)
+                if end > begin and head is not None:
+                    tids = threads[stall.by][stall.by_position], threads[row.engine][head]
+                    yield from self._arrow(row.core, stall.cause, "space", tids, (begin, end, row.starts[head]))
 
     def _arrow(self, core: int, name: str, kind: str, tids: tuple[int, int], at: tuple[int, int, int]) -> Iterator[str]:
         self.count += 1
@@ -152,6 +153,12 @@ class _Arrows:
         rest = f'"pid":{core + 1},"cat":"{kind}","name":{json.dumps(name)},"id":{self.count}'
         yield f'{{"ph":"s","ts":{us(tail)!r},"tid":{tids[0]},{rest}}}'
         yield f'{{"ph":"f","bp":"e","ts":{us(max(head, tail))!r},"tid":{tids[1]},{rest}}}'
+
+
+def _next_slice(row: Row, position: int) -> int | None:
+    """The first instruction from ``position`` on that takes time: flags standing alone have no slice."""
+    count = len(row.starts)
+    return next((place for place in range(position, count) if row.ends[place] > row.starts[place]), None)
 
 
 def _threads(row: Row, first: int) -> list[int]:

@@ -62,7 +62,7 @@ WAITS: dict[str, WaitLook] = {
 TITLE, TEXT, SMALL = 13.0, 9.5, 8.0
 """Sizes of text, in points."""
 
-RENDERER: Any = {"hatch.linewidth": 0.7, "text.hinting": "default", "text.hinting_factor": 1, "path.snap": True}
+RENDERER: Any = {"hatch.linewidth": 0.7, "text.hinting": "default", "path.snap": True}
 """Settings of matplotlib's renderer, whatever the user's own are."""
 
 
