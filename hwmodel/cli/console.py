@@ -91,7 +91,7 @@ class Console:
             table.add_column(column, overflow="fold")
         for row in texts:
             table.add_row(*(Text(cell) for cell in row))
-        RichConsole(no_color=not self.color, highlight=False).print(table)
+        RichConsole(color_system="auto" if self.color else None, highlight=False).print(table)
 
 
 def _text(cell: object) -> str:

@@ -1,14 +1,10 @@
-"""The command line: parse, call the library, print, and turn errors into exit codes. One file for each command.
-
-Adding a command is one file with a function and one entry in ``COMMANDS``.
-"""
+"""From the arguments to the exit code."""
 
 from __future__ import annotations
 
 import gc
 import os
 import sys
-from collections.abc import Sequence
 from importlib import import_module
 
 from hwmodel.cli.console import Console
@@ -28,34 +24,29 @@ GC_THRESHOLD = 200_000
 USAGE, FAILED, INTERRUPTED = 2, 3, 130
 
 
-def main(argv: Sequence[str] | None = None) -> int:
-    """Run one command and return its exit code; errors are reported here, never raised.
-
-    Without ``argv`` this is the process's own entry: it is then set up for one short run.
-    """
-    if argv is not None:
-        return _guarded(list(argv))
+def run_process(arguments: list[str]) -> int:
+    """Run one command in a process that ends with it."""
     os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "1")  # looking for some takes longer than reading a scenario
     gc.set_threshold(GC_THRESHOLD)
-    code = _guarded(sys.argv[1:])
+    code = run(arguments)
     gc.freeze()  # or the interpreter looks through everything once more on its way out
     return code
 
 
-def _guarded(arguments: list[str]) -> int:
+def run(arguments: list[str]) -> int:
+    """Run one command and return its exit code. Errors are reported; only KeyboardInterrupt is raised."""
     console = Console(verbose="-v" in arguments or "--verbose" in arguments)
     try:
         code = _call(arguments, console)
         sys.stdout.flush()
-    except KeyboardInterrupt:
-        console.error("interrupted")
-        return INTERRUPTED
     except BrokenPipeError:
         # Whoever read our output has gone, as with `| head`: say nothing, also not at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
     except Exception as error:
         return _report(error, console)
+    finally:
+        console.status("")
     return code
 
 

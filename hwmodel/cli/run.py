@@ -24,6 +24,7 @@ from hwmodel.cli.options import (
     configure,
 )
 from hwmodel.cli.scenarios import Ready, prepare_all
+from hwmodel.config.resources import shown_path
 from hwmodel.errors import HwmodelError, InputError
 
 if TYPE_CHECKING:
@@ -71,9 +72,12 @@ def command(
             result = _simulate(each, values, level)
             code = max(code, result.exit_code)
             documents.append(result.to_dict())
-            _show(result, console, timeline=timeline, max_cycles=max_cycles)
             if folder is not None:
-                _save(result, folder, writers, console)
+                _save(result, folder, writers)
+                _say_what_is_left_out(result, writers if write else [], console)
+            _show(result, folder, console)
+            if timeline:
+                _show_timeline(result, max_cycles, console)
         except HwmodelError as error:
             code = max(code, console.fail(error, each.scenario.name))
             documents.append({"schema_version": 1, "name": each.scenario.name, "error": str(error)})
@@ -91,23 +95,30 @@ def _simulate(each: Ready, values: str, level: str | None) -> Result:
     )
 
 
-def _show(result: Result, console: Console, *, timeline: bool, max_cycles: int | None) -> None:
-    for hazard in result.hazards:
-        console.error(f"{result.name}: hazard: {hazard}")
-    if result.values.status == "mismatch":
-        count = f"{result.values.mismatches:,} of {result.values.elements:,} elements differ from the reference"
-        console.error(f"{result.name}: values: {count}{', first ' if result.values.first else ''}{result.values.first}")
-    for failure in result.expect.failures:
-        console.error(f"{result.name}: expected: {failure}")
+def _show(result: Result, folder: Path | None, console: Console) -> None:
+    """The summary to stdout; what went wrong, in one line each, to stderr."""
+    written = () if folder is None else (shown_path(folder),)
     if console.wants_text:
         from hwmodel.writers import text
 
-        console.out(text.summary(result))
-    if timeline:
-        from hwmodel.cli.timeline import timeline_lines
+        console.out(text.summary(result, color=console.color, paths=written))
+    else:
+        for path in written:
+            console.note(f"{result.name}: wrote {path}")
+    for hazard in result.hazards:
+        console.error(f"{result.name}: hazard: {hazard}")
+    values = result.values
+    if values.status == "mismatch":
+        count = f"{values.mismatches:,} of {values.elements:,} elements differ from the reference"
+        console.error(f"{result.name}: values: {count}{', first ' if values.first else ''}{values.first}")
+    for failure in result.expect.failures:
+        console.error(f"{result.name}: expected: {failure}")
 
-        for line in timeline_lines(result, max_cycles):
-            console.out(line)
+
+def _show_timeline(result: Result, max_cycles: int | None, console: Console) -> None:
+    from hwmodel.writers import text
+
+    console.out(text.timeline_text(result, max_cycles, color=console.color))
 
 
 def _writers(write: str | None) -> list[Writer]:
@@ -151,13 +162,13 @@ def _folders(ready: Sequence[Ready], out: Path | None) -> list[Path | None]:
     return list(folders)
 
 
-def _save(result: Result, folder: Path, writers: Sequence[Writer], console: Console) -> None:
-    from hwmodel.config.resources import shown_path
+def _save(result: Result, folder: Path, writers: Sequence[Writer]) -> None:
     from hwmodel.runs import save
-    from hwmodel.writers import DEFAULT
 
-    for writer in writers:
-        if writer.name not in DEFAULT and (reason := writer.missing(result)):
-            console.note(f"{result.name}: {writer.filename} is not written: {reason}")
     save(result, folder, tuple(writer.name for writer in writers))
-    console.note(f"{result.name}: wrote {shown_path(folder)}")
+
+
+def _say_what_is_left_out(result: Result, asked: Sequence[Writer], console: Console) -> None:
+    for writer in asked:
+        if reason := writer.missing(result):
+            console.note(f"{result.name}: {writer.filename} is not written: {reason}")

@@ -128,7 +128,7 @@ def _entries(path: Path) -> list[Path]:
     """What a folder holds, without what some process is writing aside."""
     try:
         return sorted(entry for entry in path.iterdir() if not entry.name.startswith(ASIDE))
-    except FileNotFoundError:
+    except (FileNotFoundError, NotADirectoryError):
         return []
     except OSError as error:
         raise InputError(f"{shown_path(path)}: expected a readable folder, but {error.strerror or error}") from None

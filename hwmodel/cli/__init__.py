@@ -1,0 +1,33 @@
+"""The command line: parse, call the library, print, and turn errors into exit codes. One file for each command.
+
+Adding a command is one file with a function ``command`` and one entry in ``hwmodel.cli.entry.COMMANDS``.
+"""
+
+from __future__ import annotations
+
+import sys
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+INTERRUPTED = 130
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run one command and return its exit code; errors are reported here, never raised.
+
+    Without ``argv`` this is the process's own entry: it is then set up for one short run.
+    """
+    try:  # everything is imported inside, so that Ctrl-C is one line from here on
+        from hwmodel.cli.entry import run, run_process
+
+        return run_process(sys.argv[1:]) if argv is None else run(list(argv))
+    except KeyboardInterrupt:
+        exec("")  # CPython would end with the signal if it had passed some exec(), as those of dataclasses; this resets
+        sys.stdout.flush()
+        sys.stderr.write("interrupted\n")
+        return INTERRUPTED
+
+
+__all__ = ["main"]

@@ -1,0 +1,107 @@
+"""The command line as a process: entry points, what it imports, Ctrl-C, closed pipes, shipped names elsewhere."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from hwmodel.config.resources import shipped_scenarios
+
+HWMODEL = [sys.executable, "-m", "hwmodel"]
+HEAVY = ("matplotlib", "polars", "numba", "ml_dtypes", "rich", "scipy", "optuna", "distributed", "PIL")
+
+
+def test_the_fast_path_imports_nothing_heavy(here: Path) -> None:
+    code = (
+        "import sys; from hwmodel.cli import main\n"
+        "code = main(['run', 'small.yaml', '--values', 'skip', '--json', '--write', 'none'])\n"
+        f"print(code, sorted(set({HEAVY!r}) & set(sys.modules)), file=sys.stderr)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stderr == "0 []\n"
+
+
+def test_module_and_script(here: Path) -> None:
+    for command in (HWMODEL, [str(Path(sys.executable).with_name("hwmodel"))]):
+        done = subprocess.run([*command, "check", "small.yaml"], capture_output=True, text=True, check=False)
+        assert (done.returncode, done.stderr) == (0, "")
+        assert done.stdout.startswith("small: ")
+    done = subprocess.run([*HWMODEL, "check", "none.yaml"], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout, done.stderr.count("\n")) == (2, "", 1)
+
+
+def test_shipped_names_work_from_anywhere(here: Path) -> None:
+    name = next(iter(shipped_scenarios()))
+    done = subprocess.run([*HWMODEL, "check", name], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_a_closed_pipe_is_no_error(here: Path) -> None:
+    process = subprocess.Popen([*HWMODEL, "list", "arch", "ascend_a6"], stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    assert process.stdout is not None
+    assert process.stderr is not None
+    process.stdout.close()
+    assert process.stderr.read() == b""
+    process.stderr.close()
+    assert process.wait() == 0
+
+
+SLOW = """\
+import sys
+from pathlib import Path
+from hwmodel import experiment
+from hwmodel.cli import main
+from hwmodel.writers import json_
+
+def write(result, path):
+    path.write_text("{")
+    print("writing", flush=True)
+    import time
+    time.sleep(60)
+
+json_.write = write
+sys.exit(main(["run", "small.yaml", "-o", "runs/x", "-q"]))
+"""
+
+
+def test_ctrl_c_leaves_no_half_written_folder(here: Path) -> None:
+    process = subprocess.Popen(
+        [sys.executable, "-c", SLOW], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=here
+    )
+    assert process.stdout is not None
+    assert process.stdout.readline() == "writing\n"
+    assert any(path.name.startswith(".hwmodel-") for path in (here / "runs").iterdir())
+    process.send_signal(signal.SIGINT)
+    _, err = process.communicate(timeout=30)
+    assert (process.returncode, err) == (130, "interrupted\n")
+    assert list((here / "runs").iterdir()) == []
+
+
+@pytest.mark.parametrize("delay", [0.05, 0.15, 0.25])
+def test_ctrl_c_at_any_time_is_130_and_no_traceback(here: Path, delay: float) -> None:
+    process = subprocess.Popen([*HWMODEL, "run", "small.yaml", "-q"], stderr=subprocess.PIPE, text=True, cwd=here)
+    time.sleep(delay)
+    process.send_signal(signal.SIGINT)
+    _, err = process.communicate(timeout=30)
+    if process.returncode in (-signal.SIGINT, 130) and "Traceback" in err:
+        pytest.skip("the interpreter was still starting")
+    assert process.returncode in (0, 130)
+    assert err in ("", "interrupted\n")
+    runs = here / "reports" / "runs"
+    assert not runs.exists() or not any(path.name.startswith(".") for path in runs.iterdir())
+
+
+def test_two_processes_may_run_the_same_scenario(here: Path) -> None:
+    command = [*HWMODEL, "run", "small.yaml", "-q", "--write", "result,out"]
+    jobs = [subprocess.Popen(command, stderr=subprocess.PIPE, cwd=here, env=os.environ) for _ in range(2)]
+    assert [(job.communicate()[1], job.returncode) for job in jobs] == [(b"", 0), (b"", 0)]
+    (folder,) = (here / "reports" / "runs").iterdir()
+    assert sorted(path.name for path in folder.iterdir()) == [
+        "out.bin", "out.npy", "result.json", "scenario.resolved.yaml"
+    ]  # fmt: skip
