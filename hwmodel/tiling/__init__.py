@@ -1,6 +1,6 @@
 """Tilings: each plans a problem on a machine and lowers the plan to a program."""
 
-from hwmodel.tiling import blocked, n_split
+from hwmodel.tiling import auto, blocked, n_split
 from hwmodel.tiling.base import Plan, Tiling, TilingParams
 
 TILINGS: dict[str, Tiling] = {
@@ -8,6 +8,7 @@ TILINGS: dict[str, Tiling] = {
     for tiling in (
         n_split.TILING,
         blocked.TILING,
+        auto.TILING,
     )
 }
 """All tilings by name. A new one is one file and one entry here."""

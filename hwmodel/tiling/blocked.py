@@ -61,6 +61,8 @@ class BlockedPlan:
     mx: bool
     layout: L1Layout
     groups: tuple[Group, ...]
+    picked_by: str = ""
+    """The tiling that chose these parameters; empty where the scenario states them."""
 
     k_tile = 0
 
@@ -82,6 +84,7 @@ class BlockedPlan:
             "loop_order": params.loop_order,
             "cores": params.cores,
             "active_cores": self.active_cores,
+            **({"picked_by": self.picked_by} if self.picked_by else {}),
             "simulated_cores": len(self.groups),
             "tiles_per_core": ceil_div(self.groups[0].rows, params.base[0])
             * ceil_div(self.groups[0].cols, params.base[2]),
@@ -89,7 +92,7 @@ class BlockedPlan:
 
     def program(self) -> Program:
         """Lower to instructions: one list for each group of equal cores."""
-        tensors = _tensors(self)
+        tensors = tensors_of(self)
         loops: dict[tuple[int, int], Any] = {}
         cores = []
         for group in self.groups:
@@ -113,7 +116,8 @@ def _origins(share: Share) -> dict[str, tuple[int, int]]:
     }
 
 
-def _tensors(plan: BlockedPlan) -> dict[str, Tensor]:
+def tensors_of(plan: BlockedPlan) -> dict[str, Tensor]:
+    """The tensors of a plan in global memory."""
     problem = plan.problem
     m, k, n = problem.m, problem.k, problem.n
     tensors = {

@@ -7,7 +7,7 @@ are made once and shared, and the inner loop only puts records together.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from hwmodel.arch import Arch
@@ -114,6 +114,7 @@ class CoreLoop:
         self._scale_part = lru_cache(None)(self._make_scale_part)
         self._matmul = lru_cache(None)(self._make_matmul)
         self._l0c = lru_cache(None)(self._make_l0c)
+        self.load = lru_cache(None)(self._make_load)
 
     # -- pieces that are made once -----------------------------------------------------------------------------------
 
@@ -148,15 +149,23 @@ class CoreLoop:
 
     # -- loads -------------------------------------------------------------------------------------------------------
 
-    def _load(self, side: str, rows: int, cols: int, misses: int) -> Load:
+    def _make_load(self, side: str, rows: int, cols: int, misses: int) -> Load:
+        """Parameters of the load of a panel; ``misses`` is its reuse distance, -1 for a first use."""
         kind = self.a if side == "a" else self.b
         pieces, piece = sizes.row_bytes_in_gm(self.tensors[side], rows, cols, kind.bits)
         size = pieces * piece
         return Load(size, pieces, piece, self._missed(side, size, misses))
 
-    def _scale_load(self, side: str, tile: Tile, misses: int) -> Load:
+    def scale_load(self, side: str, tile: Tile, misses: int) -> Load:
+        """Parameters of the load of the scales in ``tile``."""
         pieces = ceil_div(tile.rows, sizes.CELL_ROWS)
         return Load(tile.size, pieces, tile.size // pieces, self._missed(side, tile.size, misses))
+
+    def store(self, row: int, rows: int, col: int, cols: int) -> Store:
+        """Parameters of the store of one output tile."""
+        element = sizes.operand_kind(self.plan.problem.out, mx=False).bits // 8
+        stride = self.plan.problem.n * element
+        return Store(rows, cols, element, stride, (row * stride + col * element) % GM_LINE_BYTES)
 
     def _missed(self, side: str, size: int, distance: int) -> int:
         """Missing bytes: ``distance`` -1 for a first use, else what the chip touched since the last one."""
@@ -166,13 +175,13 @@ class CoreLoop:
             return first_use_misses(self.plan.arch, size, sharers)
         return reuse_misses(self.plan.arch, size, sharers, distance)
 
-    @property
+    @cached_property
     def _grid(self) -> tuple[int, int]:
         """Rows and columns of the grid that have work."""
         everyone = [share for group in self.plan.groups for share in group.shares]
         return len({share.row for share in everyone}), len({share.col for share in everyone})
 
-    def _reuse_distances(self) -> dict[str, int]:
+    def reuse_distances(self) -> dict[str, int]:
         """Bytes the whole chip touches between two uses of an A panel and of a B panel."""
         problem = self.plan.problem
         rows, columns = self._grid
@@ -202,7 +211,7 @@ class CoreLoop:
             out.append(Instruction(len(out), "set_flag", engine, Sync(f"prime {flag}"), sets=(Signal(flag),)))
         m_tiles = [(i, m0, min(self.base_m, self.rows - m0)) for i, m0 in enumerate(range(0, self.rows, self.base_m))]
         n_tiles = [(j, n0, min(self.base_n, self.cols - n0)) for j, n0 in enumerate(range(0, self.cols, self.base_n))]
-        distances = self._reuse_distances()
+        distances = self.reuse_distances()
         pairs: list[tuple[Any, Any]]
         if self.plan.params.loop_order == "mn":
             pairs = [(mt, nt) for mt in m_tiles for nt in n_tiles]
@@ -249,9 +258,7 @@ class CoreLoop:
                 state.q = (q + 1) % buffers.l0
                 index += 1
             state.p = (state.p + 1) % buffers.l1
-        element = sizes.operand_kind(self.plan.problem.out, mx=False).bits // 8
-        stride = self.plan.problem.n * element
-        store = Store(m, n, element, stride, (m0 * stride + n0 * element) % GM_LINE_BYTES)
+        store = self.store(m0, m, n0, n)
         window = (Window("out", m0, n0, m, n),)
         waits, sets = (Wait(f"M>FIX:{c}"),), (Signal(f"FIX>M:{c}"),)
         place = (("m", i), ("n", j))
@@ -287,18 +294,18 @@ class CoreLoop:
         scaled = due and bool(self.a.cell_bytes)
         tile = sizes.l1_tile(self.a, self.layout.a_offsets[p], m, depth, k_axis=1)
         waits = (Wait(f"MTE1>MTE2:{p}"),)
-        load("a", self._load("a", m, depth, a_distance), Window("a", m0, k0, m, depth), tile, waits, done=not scaled)
+        load("a", self.load("a", m, depth, a_distance), Window("a", m0, k0, m, depth), tile, waits, done=not scaled)
         if scaled:
             tile = sizes.scale_tile(self.a, "l1", self.layout.a_scale_offsets[s], m, scale_depth)
             window = Window("a_scale", m0, k0, m, scale_depth)
-            load("a", self._scale_load("a", tile, a_distance), window, tile, (), done=True)
+            load("a", self.scale_load("a", tile, a_distance), window, tile, (), done=True)
         scaled = due and bool(self.b.cell_bytes)
         tile = sizes.l1_tile(self.b, self.layout.b_offsets[p], depth, n, k_axis=0)
-        load("b", self._load("b", depth, n, b_distance), Window("b", k0, n0, depth, n), tile, (), done=not scaled)
+        load("b", self.load("b", depth, n, b_distance), Window("b", k0, n0, depth, n), tile, (), done=not scaled)
         if scaled:
             tile = sizes.scale_tile(self.b, "l1", self.layout.b_scale_offsets[s], n, scale_depth)
             window = Window("b_scale", n0, k0, n, scale_depth)
-            load("b", self._scale_load("b", tile, b_distance), window, tile, (), done=True)
+            load("b", self.scale_load("b", tile, b_distance), window, tile, (), done=True)
 
     def _slice_in(
         self,
