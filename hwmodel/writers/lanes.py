@@ -18,9 +18,9 @@ TIMED_KINDS = (BUSY, WAIT_INPUT, WAIT_SPACE)
 class Lane:
     """One row. Slice i is busy from ``starts[i]`` to ``ends[i]`` with instruction ``positions[i]``.
 
-    ``queue`` is the slice's queue in a parallel row, else 0. Wait i lasts from ``wait_starts[i]`` to ``wait_ends[i]``;
-    ``wait_space[i]`` tells its kind, ``stalls[i]`` its place in ``row.stalls``. Waits before the first and after the
-    last slice are idle time and left out, as in the statistics.
+    Wait i lasts from ``wait_starts[i]`` to ``wait_ends[i]``; ``wait_space[i]`` tells its kind, ``stalls[i]`` its place
+    in ``row.stalls``. ``queue`` and ``wait_queue`` are their queues in a parallel row, else 0. Waits before the first
+    and after the last slice are idle time and left out, as in the statistics.
     """
 
     row: Row
@@ -30,6 +30,7 @@ class Lane:
     queue: Ticks
     wait_starts: Ticks
     wait_ends: Ticks
+    wait_queue: Ticks
     wait_space: npt.NDArray[np.bool_]
     stalls: Ticks
 
@@ -67,14 +68,16 @@ def lane(row: Row) -> Lane:
     stalls = row.stalls
     position = np.array([stall.position for stall in stalls], np.int64)
     inside = np.flatnonzero((position > first) & (position <= last))
+    queue = np.array(queues(row), np.int64) if row.parallel else np.zeros(len(starts), np.int64)
     return Lane(
         row,
         starts[timed],
         ends[timed],
         timed.astype(np.int64),
-        np.array(queues(row), np.int64)[timed] if row.parallel else np.zeros(timed.size, np.int64),
+        queue[timed],
         np.array([stall.start for stall in stalls], np.int64)[inside],
         np.array([stall.end for stall in stalls], np.int64)[inside],
+        queue[position[inside]],
         np.array([stall.kind == WAIT_SPACE for stall in stalls], np.bool_)[inside],
         inside.astype(np.int64),
     )

@@ -29,6 +29,8 @@ BUFFER_ROW = {"l0c": 70, "psum": 70}
 OTHER_BUFFER_ROW = 36
 MOST_TEXTS = 70
 """Texts inside one panel; drawing text is what takes time."""
+NEAR = 4
+"""Flags stand at most this far before the instruction they are for."""
 SEPARATE = 4
 """Slices this wide have a gap of one pixel to the next."""
 
@@ -153,7 +155,7 @@ class Panel:
             self._span(view.title(i), one.starts[k], one.ends[k])
             for i, k in zip(instructions, here.tolist(), strict=True)
         ]
-        count = int(one.queue.max(initial=0)) + 1
+        count = self._queues(one)
         upper = top + one.queue[here] * ROW / count
         lower = upper + ROW / count
         for look in dict.fromkeys(looks):
@@ -178,18 +180,19 @@ class Panel:
                 self._span(text[0], one.wait_starts[k], one.wait_ends[k])
                 for text, k in zip(texts, chosen.tolist(), strict=True)
             ]
+            count = self._queues(one)
+            inset = WAIT_INSET / count
+            upper = top + one.wait_queue[chosen] * ROW / count + inset
+            lower = upper + ROW / count - 2 * inset
             self.canvas.rects(
-                left,
-                right,
-                top + WAIT_INSET,
-                top + ROW - WAIT_INSET,
-                look.fill,
-                hatch=look.hatch,
-                line=look.line,
-                titles=spans,
-            )
-            for text, x0, x1 in zip(texts, left.tolist(), right.tolist(), strict=True):
-                self._text(x0, x1, top + ROW / 2, text, style.INK, boxed=True)
+                left, right, upper, lower, look.fill, hatch=look.hatch, line=look.line, titles=spans
+            )  # fmt: skip
+            if count == 1:
+                for text, x0, x1 in zip(texts, left.tolist(), right.tolist(), strict=True):
+                    self._text(x0, x1, top + ROW / 2, text, style.INK, boxed=True)
+
+    def _queues(self, one: Lane) -> int:
+        return 1 + int(max(one.queue.max(initial=0), one.wait_queue.max(initial=0)))
 
     def _span(self, text: str, start: int, end: int) -> str:
         begin, stop = (view.cycle(self.layout.trace, int(tick)) for tick in (start, end))
@@ -200,13 +203,19 @@ class Panel:
         stall = one.row.stalls[index]
         rows = {other.row.engine: other.row for other in self.layout.lanes if other.row.core == one.row.core}
         by = rows.get(stall.by)
-        what = (
-            view.title(by.instructions[stall.by_position]) if by is not None and stall.by_position >= 0 else stall.cause
-        )
+        what = view.title(by.instructions[stall.by_position]) if by is not None and stall.by_position >= 0 else ""
+        if stall.cause.startswith("bank "):
+            return [
+                f"{stall.cause} is busy until {what} ends" if what else f"{stall.cause} is busy",
+                stall.cause,
+                "bank",
+            ]
         if stall.kind == WAIT_SPACE:
-            buffer = view.written_buffer(one.row.instructions[stall.position]).upper() or "buffer"
-            return [f"{buffer} is full until {what} ends", f"{buffer} full until {what}", f"{buffer} full", "full"]
-        return [f"waits for {what}", what]
+            coming = one.row.instructions[stall.position : stall.position + NEAR]
+            buffer = next((view.written_buffer(i).upper() for i in coming if i.writes), "") or "buffer"
+            until = [f"{buffer} is full until {what} ends", f"{buffer} full until {what}"] if what else []
+            return [*until, f"{buffer} full", "full"]
+        return [f"waits for {what or stall.cause}", what or stall.cause]
 
     def _text(
         self, left: float, right: float, y: float, choices: Sequence[str], colour: Colour, *, boxed: bool = False
@@ -245,7 +254,7 @@ class Panel:
         stats = self.layout.result.stats
         if isinstance(item, Lane):
             core, name = item.row.core, item.row.engine
-            limits = stats is not None and item.row.unit == stats.bound
+            limits = stats is not None and stats.cycles > 0 and item.row.unit == stats.bound
             detail = f"{item.row.unit} (limit)" if limits else item.row.unit
         else:
             core, name, detail = item.core, item.buffer.upper(), view.size_text(item.capacity_bytes)

@@ -10,7 +10,6 @@ waiting time merged; the sums are still exact. Events are made and written one b
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -22,13 +21,13 @@ from hwmodel.result import Result
 from hwmodel.trace import WAIT_SPACE, Row
 from hwmodel.writers import view
 from hwmodel.writers.lanes import queues
-from hwmodel.writers.perfetto_slices import WINDOWS, Clock, FullSlices, Slices, SummarySlices
+from hwmodel.writers.perfetto_slices import WINDOWS, Clock, FullSlices, Slices, SummarySlices, encode
 
 
 def write(result: Result, path: Path) -> None:
     """Write the trace file."""
     with path.open("w", encoding="utf-8", newline="\n", buffering=1 << 20) as file:
-        head = json.dumps(_about(result), ensure_ascii=False)
+        head = encode(_about(result))
         file.write(f'{{"displayTimeUnit":"ns","otherData":{head},"traceEvents":[\n')
         separator = ""
         for event in events(result):
@@ -101,7 +100,7 @@ def events(result: Result) -> Iterator[str]:
 
 
 def _meta(what: str, pid: int, tid: int, **args: Any) -> str:
-    return json.dumps({"ph": "M", "pid": pid, "tid": tid, "name": what, "args": args}, ensure_ascii=False)
+    return encode({"ph": "M", "pid": pid, "tid": tid, "name": what, "args": args})
 
 
 class _Arrows:
@@ -150,7 +149,7 @@ class _Arrows:
         begin, end, head = at
         tail = (begin + end) // 2 if end - begin >= 8 else begin
         us = self.clock.us
-        rest = f'"pid":{core + 1},"cat":"{kind}","name":{json.dumps(name)},"id":{self.count}'
+        rest = f'"pid":{core + 1},"cat":"{kind}","name":{encode(name)},"id":{self.count}'
         yield f'{{"ph":"s","ts":{us(tail)!r},"tid":{tids[0]},{rest}}}'
         yield f'{{"ph":"f","bp":"e","ts":{us(max(head, tail))!r},"tid":{tids[1]},{rest}}}'
 

@@ -24,6 +24,10 @@ WINDOWS = 2000
 """Most windows of a row at the summary level."""
 
 
+encode = json.JSONEncoder(ensure_ascii=False, check_circular=False).encode
+"""JSON text of a value."""
+
+
 class Clock:
     """Ticks to microseconds.
 
@@ -87,10 +91,10 @@ class FullSlices:
                 cycles = f'"start_cycle":{begin},"end_cycle":{stop},"cycles":{stop - begin}'
                 if kind == BUSY:
                     name, fixed = self._instruction(row, row.instructions[position])
-                    after = json.dumps(self._why(row, position, before))
+                    after = encode(self._why(row, position, before))
                     yield f'{head},"cat":"busy","name":{name},"args":{{{fixed},{cycles},"started_after":{after}}}}}'
                 else:
-                    args = json.dumps(self._wait(row, span), ensure_ascii=False)
+                    args = encode(self._wait(row, span))
                     yield f'{head},"cat":"{kind}","name":"wait","args":{{{args[1:-1]},{cycles}}}}}'
             before = span
 
@@ -123,8 +127,7 @@ class FullSlices:
             }
             args.pop("size", None)
             kept = {name: value for name, value in args.items() if value not in ("", 0) or name == "instruction"}
-            text = json.dumps(kept, ensure_ascii=False)[1:-1]
-            found = self._static[id(instruction)] = json.dumps(view.title(instruction)), text
+            found = self._static[id(instruction)] = encode(view.title(instruction)), encode(kept)[1:-1]
         return found
 
     def _wait(self, row: Row, span: Span) -> dict[str, Any]:
@@ -164,7 +167,7 @@ class SummarySlices:
         shares = columns.shares(edges)
         begun = np.diff(np.searchsorted(columns.starts, edges, side="left")).tolist()
         operations = Counter(instruction.op for instruction in row.instructions)
-        name = json.dumps(operations.most_common(1)[0][0] if operations else "")
+        name = encode(operations.most_common(1)[0][0] if operations else "")
         rest = f'"pid":{row.core + 1},"tid":{tid}'
         ticks = [shares[kind].tolist() for kind in TIMED_KINDS]
         for window, parts in enumerate(zip(*ticks, strict=True)):

@@ -27,7 +27,7 @@ def digests(one: Writer, result: Result, folder: Path) -> dict[str, str]:
     return {path.name: hashlib.sha256(path.read_bytes()).hexdigest() for path in written}
 
 
-@pytest.mark.parametrize("name", WRITERS)
+@pytest.mark.parametrize("name", {one.name: one for one in WRITERS.values()})
 def test_writes_every_result_it_has_something_for_with_the_same_bytes_twice(
     name: str, timed: Result, tmp_path: Path
 ) -> None:
