@@ -76,11 +76,11 @@ class InOrderEngine:
         self.row.stalls.append(Stall(since, now, position, kind, cause, by, by_position))
 
     def _wait(self, counter: Counter, at_least: int, position: int) -> Generator[Event, Any, None]:
-        """Wait for a counter that is not there yet. A flag (``at_least`` 0) is consumed."""
+        """Wait for a counter that is not there yet. A flag (``at_least`` 0) is consumed by being woken."""
         env = self.kernel.env
         since = int(env.now)
         event = Event(env)
-        counter.waiters.append((at_least or 1, event))
+        counter.wait(self.row.instructions[position].number, at_least, event)
         self.waiting_for = f"flag {counter.name}"
         yield event
         self.waiting_for = ""
@@ -121,7 +121,7 @@ class InOrderEngine:
                     counter = counters[signal] = counter_of(core, signal)
                 if counter.value < (at_least or 1):
                     yield from self._wait(counter, at_least, position)
-                if not at_least:
+                elif not at_least:
                     counter.value -= 1
             banks = banks_of(instruction) if banks_of is not None else ()
             request = None

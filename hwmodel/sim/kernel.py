@@ -28,20 +28,35 @@ class Counter:
         self.value = 0
         self.by = ""
         self.by_position = -1
-        self.waiters: list[tuple[int, Event]] = []
+        self.waiters: list[tuple[int, int, Event]] = []
 
     def add(self, amount: int, by: str, by_position: int) -> None:
-        """Raise the count and wake those whose threshold is reached."""
+        """Raise the count and wake those that it suffices for."""
         self.value += amount
         self.by = by
         self.by_position = by_position
         if self.waiters:
-            value = self.value
-            due = [event for threshold, event in self.waiters if threshold <= value]
-            if due:
-                self.waiters = [waiter for waiter in self.waiters if waiter[0] > value]
-                for event in due:
-                    event.succeed()
+            self._wake()
+
+    def wait(self, number: int, at_least: int, event: Event) -> None:
+        """Wake ``event`` when the count has reached ``at_least``; 0: when it is 1, of which the waiter takes 1.
+
+        Among several waiters the one with the lowest instruction number comes first.
+        """
+        self.waiters.append((number, at_least, event))
+        self.waiters.sort(key=lambda waiter: waiter[0])
+
+    def _wake(self) -> None:
+        left = []
+        for waiter in self.waiters:
+            _, at_least, event = waiter
+            if self.value < (at_least or 1):
+                left.append(waiter)
+                continue
+            if not at_least:
+                self.value -= 1
+            event.succeed()
+        self.waiters = left
 
 
 class Request:
