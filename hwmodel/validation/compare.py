@@ -1,0 +1,155 @@
+"""Simulate the rows of a table and set the model beside the measurements."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from hwmodel.errors import HwmodelError
+from hwmodel.experiment import simulate
+from hwmodel.validation.kernels import scenario_of
+from hwmodel.validation.table import UNITS, Measurement
+
+
+@dataclass(frozen=True)
+class Ratio:
+    """Active share of a unit, measured and modelled."""
+
+    unit: str
+    measured: float
+    modelled: float
+
+    @property
+    def difference_points(self) -> float:
+        """Modelled less measured, in percentage points."""
+        return 100 * (self.modelled - self.measured)
+
+
+@dataclass(frozen=True)
+class Row:
+    """One measurement with what the model says; ``problem`` says why there is no model time."""
+
+    measurement: Measurement
+    cycles: int | None = None
+    modelled_ms: float | None = None
+    ratios: tuple[Ratio, ...] = ()
+    bound: str = ""
+    problem: str = ""
+
+    @property
+    def error_percent(self) -> float | None:
+        """Modelled time against measured time."""
+        if self.modelled_ms is None:
+            return None
+        return 100 * (self.modelled_ms / self.measurement.time_ms - 1)
+
+    def to_dict(self) -> dict[str, Any]:
+        """For ``--json``."""
+        row = self.measurement
+        return {
+            "id": row.id,
+            "arch": row.arch,
+            "kernel": row.kernel,
+            "m": row.m,
+            "k": row.k,
+            "n": row.n,
+            "measured_ms": row.time_ms,
+            "modelled_ms": self.modelled_ms,
+            "cycles": self.cycles,
+            "error_percent": self.error_percent,
+            "bound": self.bound or None,
+            "ratios": {
+                ratio.unit: {
+                    "measured": ratio.measured,
+                    "modelled": ratio.modelled,
+                    "difference_points": ratio.difference_points,
+                }
+                for ratio in self.ratios
+            },
+            "problem": self.problem or None,
+            "source": row.source,
+        }
+
+
+@dataclass(frozen=True)
+class Machine:
+    """Errors of one machine over the rows that could be simulated."""
+
+    arch: str
+    rows: int
+    mape_percent: float
+    worst_percent: float
+
+
+@dataclass(frozen=True)
+class Validation:
+    """A whole table, simulated."""
+
+    rows: tuple[Row, ...]
+
+    @property
+    def machines(self) -> tuple[Machine, ...]:
+        """Mean absolute and worst percentage error of each machine."""
+        found = []
+        for arch in dict.fromkeys(row.measurement.arch for row in self.rows):
+            errors = [
+                abs(row.error_percent)
+                for row in self.rows
+                if row.measurement.arch == arch and row.error_percent is not None
+            ]
+            if errors:
+                found.append(Machine(arch, len(errors), sum(errors) / len(errors), max(errors)))
+        return tuple(found)
+
+    @property
+    def problems(self) -> tuple[Row, ...]:
+        """Rows that could not be simulated."""
+        return tuple(row for row in self.rows if row.problem)
+
+    def to_dict(self) -> dict[str, Any]:
+        """For ``--json``."""
+        return {
+            "schema_version": 1,
+            "rows": [row.to_dict() for row in self.rows],
+            "machines": [
+                {
+                    "arch": machine.arch,
+                    "rows": machine.rows,
+                    "mape_percent": machine.mape_percent,
+                    "worst_percent": machine.worst_percent,
+                }
+                for machine in self.machines
+            ],
+        }
+
+
+def compare_row(row: Measurement, overrides: dict[str, Any] | None = None) -> Row:
+    """Simulate one row. What cannot be simulated is told in ``problem``, not raised."""
+    try:
+        result = simulate(scenario_of(row, overrides), values="skip", trace="off")
+    except HwmodelError as error:
+        return Row(row, problem=str(error))
+    stats = result.stats
+    assert stats is not None
+    units = UNITS[result.arch.spec.family]
+    ratios = tuple(
+        Ratio(units[column], measured, stats.units[units[column]].utilization)
+        for column, measured in row.ratios.items()
+        if column in units and units[column] in stats.units
+    )
+    return Row(row, stats.cycles, stats.time_us / 1000, ratios, stats.bound)
+
+
+def validate(
+    table: Sequence[Measurement],
+    overrides: dict[str, Any] | None = None,
+    *,
+    progress: Callable[[int, Measurement], None] = lambda _index, _row: None,
+) -> Validation:
+    """Simulate all rows. ``progress`` is called before each."""
+    rows = []
+    for index, row in enumerate(table):
+        progress(index, row)
+        rows.append(compare_row(row, overrides))
+    return Validation(tuple(rows))

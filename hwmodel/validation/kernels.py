@@ -1,0 +1,92 @@
+"""From a row of a table to the scenario that simulates its kernel.
+
+A kernel that ships has a scenario under ``scenarios/silicon``; any other row of the same kernel on the same machine is
+that scenario with the row's own sizes and tiling. A row may name a scenario itself (column ``scenario``). What is left
+must state its tiling in the columns: ``blocked`` on Ascend, and on Neuron the loop structure at the end of the name.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from hwmodel.config.resources import shipped_scenarios
+from hwmodel.errors import InputError
+from hwmodel.scenario import Scenario, load, loads
+from hwmodel.tiling import TILINGS
+from hwmodel.validation.table import SHIPPED, Measurement, read_table
+
+FOLDER = "silicon"
+
+
+def scenario_of(row: Measurement, overrides: dict[str, Any] | None = None) -> Scenario:
+    """The scenario of a row, with its sizes. ``overrides`` come last. Raises InputError."""
+    template = _template(row)
+    own = overrides or {}
+    if template is None:
+        return loads(_text(row), Path(row.where.rpartition(":")[0] or ".").parent, overrides=own, origin=row.where)
+    return load(template, {**_fields(row), **own})
+
+
+def _template(row: Measurement) -> Path | None:
+    named = row.fields.get("scenario")
+    if named is not None:
+        return Path(row.where.rpartition(":")[0]).parent / named
+    shipped = shipped_scenarios()
+    same = [other.id for other in read_table(SHIPPED) if (other.arch, other.kernel) == (row.arch, row.kernel)]
+    for name in (row.id, *same) if row.id in same else same:
+        if f"{FOLDER}/{name}" in shipped:
+            return shipped[f"{FOLDER}/{name}"]
+    return None
+
+
+def _fields(row: Measurement) -> dict[str, Any]:
+    """What the row says itself, as overrides of its template."""
+    found: dict[str, Any] = {"name": row.id, "problem.m": row.m, "problem.k": row.k, "problem.n": row.n}
+    cells = row.fields
+    for column, path in (("dtype_a", "problem.a"), ("dtype_b", "problem.b"), ("dtype_out", "problem.out")):
+        if column in cells:
+            found[path] = cells[column]
+    if row.arch.startswith("ascend"):
+        found.update(_blocked(row, "tiling."))
+    return found
+
+
+def _blocked(row: Measurement, prefix: str = "") -> dict[str, Any]:
+    cells = row.fields
+    found: dict[str, Any] = {}
+    if "core_grid" in cells:
+        found[f"{prefix}core_grid"] = [int(part) for part in cells["core_grid"].split("x")]
+    if {"base_m", "base_k", "base_n"} <= cells.keys():
+        found[f"{prefix}base"] = [int(cells[name]) for name in ("base_m", "base_k", "base_n")]
+    for name in ("panel_slices", "scale_panels"):
+        if name in cells:
+            found[f"{prefix}{name}"] = int(cells[name])
+    return found
+
+
+def _text(row: Measurement) -> str:
+    """A scenario made of nothing but the row's cells."""
+    from hwmodel.config.dump import dump
+
+    cells = row.fields
+    missing = [name for name in ("dtype_a", "dtype_b") if name not in cells]
+    if missing:
+        raise InputError(f"{row.where}: {missing[0]}: expected a dtype, as kernel {row.kernel} does not ship")
+    problem = {
+        "op": "matmul", "m": row.m, "k": row.k, "n": row.n,
+        "a": cells["dtype_a"], "b": cells["dtype_b"], "out": cells.get("dtype_out", "fp32"),
+    }  # fmt: skip
+    return dump({"name": row.id, "arch": row.arch, "problem": problem, "tiling": _tiling(row)})
+
+
+def _tiling(row: Measurement) -> dict[str, Any]:
+    if row.arch.startswith("ascend") or row.arch.endswith((".yaml", ".yml")):
+        return {"kind": "blocked", **_blocked(row)}
+    loops = [kind for kind, tiling in TILINGS.items() if tiling.family == "neuron"]
+    for kind in sorted(loops, key=len, reverse=True):
+        if row.kernel.endswith(kind):
+            return {"kind": kind}
+    known = ", ".join(loops)
+    what = f"a name that ends in a loop structure ({known})"
+    raise InputError(f"{row.where}: kernel: expected {what}, not {row.kernel!r}")
