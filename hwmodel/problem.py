@@ -28,7 +28,7 @@ class Epilogue(Spec):
     relu: bool = Field(default=False, description="negative results become 0, before scale and offset")
     saturate: bool | None = Field(default=None, description="clamp to the largest finite value; default by dtype")
     scale: float | tuple[float, ...] | None = Field(default=None, description="one factor, or one for each column")
-    offset: int = Field(default=0, ge=-256, le=511, description="added before an integer cast")
+    offset: int = Field(default=0, ge=0, le=511, description="added before an integer cast")
 
 
 class Layout(Spec):
@@ -66,13 +66,14 @@ class MatmulProblem(Spec):
         scale = self.epilogue.scale
         if isinstance(scale, tuple) and len(scale) != self.n:
             raise ValueError(f"epilogue.scale: expected {self.n} factors, one for each column, not {len(scale)}")
+        if self.epilogue.offset and not nm.DTYPES[self.out].is_integer:
+            raise ValueError(f"epilogue.offset: expected 0, as only integer outputs take an offset, not {self.out}")
         return self
 
     def cast(self) -> Cast:
         """The cast of the whole output."""
-        scale = self.epilogue.scale
-        factors = () if scale is None else scale if isinstance(scale, tuple) else (scale,)
-        return Cast(self.out, self.epilogue.relu, self.epilogue.saturate, factors, self.epilogue.offset)
+        how = self.epilogue
+        return Cast(self.out, how.relu, how.saturate, how.scale, how.offset)
 
 
 class QuantizeProblem(Spec):

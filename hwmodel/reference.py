@@ -42,7 +42,7 @@ def matmul_reference(
         cast.dtype,
         relu=cast.relu,
         saturate=cast.saturate,
-        scale=np.array(cast.scale, np.float32) if len(cast.scale) > 1 else (cast.scale[0] if cast.scale else None),
+        scale=cast.scale,
         offset=cast.offset or None,
     )
 

@@ -80,13 +80,14 @@ class Store(NamedTuple):
 class Cast(NamedTuple):
     """What FIXPIPE does to the values of a store: relu, then scale and offset (integers), then the cast.
 
-    ``scale`` holds one number for all columns or one for each; ``saturate`` None is the dtype's own default.
+    ``scale`` is one number, or a tuple with one for each column of the tensor that is written; ``saturate`` None is
+    the dtype's own default.
     """
 
     dtype: str
     relu: bool = False
     saturate: bool | None = None
-    scale: tuple[float, ...] = ()
+    scale: float | tuple[float, ...] | None = None
     offset: int = 0
 
 

@@ -14,7 +14,6 @@ from hwmodel.arch import Arch
 from hwmodel.problem import order_of
 from hwmodel.program.instructions import (
     GM_LINE_BYTES,
-    Cast,
     Extract,
     Instruction,
     Load,
@@ -262,8 +261,7 @@ class CoreLoop:
         window = (Window("out", m0, n0, m, n),)
         waits, sets = (Wait(f"M>FIX:{c}"),), (Signal(f"FIX>M:{c}"),)
         place = (("m", i), ("n", j))
-        cast = self._cast_of(n0, n)
-        out.append(Instruction(len(out), "tstore", "FIX", store, (acc_part,), window, waits, sets, cast, place))
+        out.append(Instruction(len(out), "tstore", "FIX", store, (acc_part,), window, waits, sets, self.cast, place))
         state.c = (c + 1) % buffers.l0c
 
     def _panel(
@@ -344,10 +342,6 @@ class CoreLoop:
             extract(scales, (), ready)
             reads = (*reads, whole(scales.writes[0]))
         return cut.k, reads
-
-    def _cast_of(self, col: int, width: int) -> Cast:
-        cast = self.cast
-        return cast._replace(scale=cast.scale[col : col + width]) if len(cast.scale) > 1 else cast
 
 
 @dataclass

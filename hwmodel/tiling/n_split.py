@@ -16,7 +16,7 @@ from hwmodel.arch import Arch
 from hwmodel.errors import CapacityError, InputError
 from hwmodel.problem import Accumulate, MatmulProblem, order_of
 from hwmodel.program import Program, Tensor
-from hwmodel.program.instructions import GM_LINE_BYTES, Cast, Extract, Instruction, Load, Matmul, Signal, Store, Wait
+from hwmodel.program.instructions import GM_LINE_BYTES, Extract, Instruction, Load, Matmul, Signal, Store, Wait
 from hwmodel.program.memory import Operand, Window, whole
 from hwmodel.program.program import CoreProgram
 from hwmodel.quantities import ceil_div, round_down, round_up
@@ -235,14 +235,9 @@ def _lower(plan: NSplitPlan) -> Program:
         sets = (Signal(f"FIX>M:{c}"),) if j + plan.buffers.l0c < plan.n_tiles else ()
         emit(
             "tstore", "FIX", store, whole(acc), Window("out", 0, col, m, width),
-            waits=(Wait(f"M>FIX:{c}"),), sets=sets, values=_columns_of(cast, col, width), label=label,
+            waits=(Wait(f"M>FIX:{c}"),), sets=sets, values=cast, label=label,
         )
     return Program(tensors, (CoreProgram(0, tuple(out)),))
-
-
-def _columns_of(cast: Cast, col: int, width: int) -> Cast:
-    """The part of a per-column scale that a slice uses."""
-    return cast._replace(scale=cast.scale[col : col + width]) if len(cast.scale) > 1 else cast
 
 
 TILING = Tiling(

@@ -6,7 +6,6 @@ from fractions import Fraction
 from math import gcd
 from typing import Literal
 
-import numpy as np
 from pydantic import Field
 
 from hwmodel import numerics as nm
@@ -54,14 +53,18 @@ def _row_bytes(spec: FixpipeSpec, begin: int, length: int) -> Fraction:
 
 
 def capture(instruction: Instruction, storage: Storage) -> Array:
-    """The sums, cast as they are when the store starts."""
+    """The sums, cast as they are when the store starts. A scale for each column is found by where the columns go."""
     (part,) = instruction.reads
+    (window,) = instruction.writes
     assert isinstance(part, Part)
+    assert isinstance(window, Window)
     cast = instruction.values
     assert isinstance(cast, Cast)
-    scale = np.array(cast.scale, np.float32) if len(cast.scale) > 1 else cast.scale[0] if cast.scale else None
-    offset = cast.offset or None
-    return nm.cast_out(storage.read(part), cast.dtype, cast.relu, cast.saturate, scale, offset)
+    scale = cast.scale
+    if isinstance(scale, tuple):
+        first = storage.origin(window)[1]
+        scale = scale[first : first + window.cols]
+    return nm.cast_out(storage.read(part), cast.dtype, cast.relu, cast.saturate, scale, cast.offset or None)
 
 
 def commit(instruction: Instruction, storage: Storage, payload: Array) -> None:

@@ -135,21 +135,22 @@ class Storage:
         self.buffers[tile.space].write(tile, value)
 
     def load(self, window: Window) -> Array:
-        """A rectangle of global memory; for scales the cells that cover it."""
-        row, col = self._origin(window)
+        """A copy of a rectangle of global memory, as it is now; for scales the cells that cover it."""
+        row, col = self.origin(window)
         array = self.gm[window.tensor]
         if self.tensors[window.tensor].kind == "scale":
             return array[
                 row // CELL_ROWS : -(-(row + window.rows) // CELL_ROWS),
                 col // CELL_K : -(-(col + window.cols) // CELL_K),
-            ]
-        return array[row : row + window.rows, col : col + window.cols]
+            ].copy()
+        return array[row : row + window.rows, col : col + window.cols].copy()
 
     def store(self, window: Window, value: Array) -> None:
         """Write a rectangle of global memory."""
-        row, col = self._origin(window)
+        row, col = self.origin(window)
         self.gm[window.tensor][row : row + window.rows, col : col + window.cols] = value
 
-    def _origin(self, window: Window) -> tuple[int, int]:
+    def origin(self, window: Window) -> tuple[int, int]:
+        """Row and column of a window in its whole tensor."""
         row, col = self.origins.get(window.tensor, (0, 0))
         return row + window.row, col + window.col

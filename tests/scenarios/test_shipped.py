@@ -20,7 +20,7 @@ from hwmodel.scenario import load
 from hwmodel.trace import check_well_formed
 
 ROOT = Path(__file__).resolve().parents[2]
-SCENARIOS = sorted((ROOT / "scenarios").rglob("*.yaml"))
+SCENARIOS = sorted((ROOT / "scenarios").glob("*.yaml"))
 GOLDEN = Path(__file__).with_name("golden.json")
 README = ROOT / "scenarios" / "README.md"
 BEGIN, END = "<!-- table: begin (tests/scenarios/test_shipped.py writes it) -->", "<!-- table: end -->"
