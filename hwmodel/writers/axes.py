@@ -16,7 +16,7 @@ PER_NUMBER = 88
 
 
 def round_numbers(low: float, high: float, most: int, *, whole: bool = False) -> list[float]:
-    """At most ``most`` multiples of a round step from ``low`` to ``high``."""
+    """Multiples of a round step from ``low`` to ``high``, at most ``most`` steps."""
     span = high - low
     if span <= 0 or most < 1:
         return []

@@ -27,6 +27,8 @@ WAIT_INSET = 8
 """Waits are drawn this much thinner than work, above and below."""
 BUFFER_ROW = {"l0c": 70, "psum": 70}
 OTHER_BUFFER_ROW = 36
+LEAST_BLOCK = 4
+"""A tile in a buffer is drawn at least this high."""
 MOST_TEXTS = 70
 """Texts inside one panel; drawing text is what takes time."""
 NEAR = 4
@@ -235,7 +237,7 @@ class Panel:
         right = np.where(right - left >= SEPARATE, right - 1, right)
         unit = height / track.capacity_bytes
         low = top + height - track.offset[here] * unit
-        high = low - track.size[here] * unit
+        high = np.minimum(low - track.size[here] * unit, low - LEAST_BLOCK)
         writers = [core.instructions[index] for index in track.writer[here].tolist()]
         last = [core.instructions[index] for index in track.last_writer[here].tolist()]
         looks = [self.layout.look(one, shared(one, other)) for one, other in zip(writers, last, strict=True)]
@@ -245,10 +247,12 @@ class Panel:
             titles = [f"{tile_name(writers[i], last[i])} in {track.buffer.upper()}" for i in chosen]
             self.canvas.rects(left[chosen], right[chosen], high[chosen], low[chosen], fill, titles=titles)
         self.canvas.frame(self.left, self.right, top, top + height, style.SOFT)
+        tall = height >= BUFFER_ROW["l0c"]
         for i, instruction in enumerate(writers):
-            if low[i] - high[i] >= pixels(style.SMALL):
-                middle = (low[i] + high[i]) / 2
-                self._text(left[i], right[i], middle, [tile_name(instruction, last[i])], style.INK)
+            thin = low[i] - high[i] < pixels(style.SMALL)
+            if tall or not thin:
+                middle = high[i] - pixels(style.SMALL) * 0.8 if thin else (low[i] + high[i]) / 2
+                self._text(left[i], right[i], max(middle, top + 8), [tile_name(instruction, last[i])], style.INK)
 
     def _name(self, item: Lane | Track) -> tuple[str, str]:
         stats = self.layout.result.stats

@@ -1,0 +1,193 @@
+"""The timeline picture: what it says and shows; how it looks was looked at."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from xml.etree import ElementTree as ET
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from hwmodel.result import Result
+from hwmodel.trace import WAIT_INPUT, WAIT_SPACE
+from hwmodel.writers import style, view, writer
+from hwmodel.writers.axes import decimals, round_numbers
+from hwmodel.writers.canvas import Canvas, Rects, Text, shortened
+from hwmodel.writers.lanes import lane
+from hwmodel.writers.timeline import draw
+from hwmodel.writers.windows import MOST_SLICES, PANEL_SLICES, choose
+
+
+def texts(canvas: Canvas) -> list[str]:
+    return [shape.text for shape in canvas.shapes if isinstance(shape, Text)]
+
+
+def test_everything_lies_inside_the_picture(timed: Result) -> None:
+    canvas = draw(timed)
+    for shape in canvas.shapes:
+        if isinstance(shape, Rects):
+            assert shape.corners.min() >= 0
+            assert (shape.corners[:, 2] <= canvas.width).all()
+            assert (shape.corners[:, 3] <= canvas.height).all()
+        else:
+            assert 0 <= shape.x <= canvas.width
+            assert 0 <= shape.y <= canvas.height
+
+
+def test_the_title_says_what_was_run(split: Result) -> None:
+    found = texts(draw(split))
+    assert found.count("timing not calibrated") == 1
+    assert any(
+        text.startswith(f"sample on ascend_a6: {split.cycles:,} cycles (") and "limited by" in text for text in found
+    )
+    assert any("64 x 64 x 192" in text and "hif4 x hif4 -> bf16" in text and "bit-exact" in text for text in found)
+    assert "What does it look like?" in found
+
+
+def test_rows_and_buffers_in_data_flow_order_with_their_shares(split: Result) -> None:
+    canvas = draw(split)
+    names = [s for s in canvas.shapes if isinstance(s, Text) and s.bold and s.anchor == "right" and s.x < 120]
+    assert [name.text for name in sorted(names, key=lambda name: name.y)] == ["MTE2", "MTE1", "M", "FIX", "L0C"]
+    assert "256 KiB" in texts(canvas)
+    assert len([text for text in texts(canvas) if text.endswith("% busy")]) == 4
+    assert len([text for text in texts(canvas) if text.endswith("% peak")]) == 1
+
+
+def test_each_tile_and_the_cubes_waits_are_named(make: object) -> None:
+    result = make({"problem.m": 512, "problem.k": 128, "problem.n": 512, "tiling.tile_n": 128})  # type: ignore[operator]
+    found = texts(draw(result))
+    assert sorted(text for text in found if text.startswith("tstore")) == [
+        "tstore n0",
+        "tstore n1",
+        "tstore n2",
+        "tstore n3",
+    ]
+    assert {text for text in found if text.startswith("L0C") and "full" in text} == {
+        f"L0C is full until tstore n{n} ends" for n in range(3)
+    }
+    assert sum(text == f"n{n}" for text in found for n in range(4)) >= 8  # the Cube's slices and the tiles in L0C
+
+
+def test_colours_by_phase_and_kind(split: Result) -> None:
+    rects = [shape for shape in draw(split).shapes if isinstance(shape, Rects)]
+    fills = {shape.fill for shape in rects}
+    for phase in ("load", "extract", "multiply", "drain"):
+        assert style.shade(phase, False) in fills
+    for phase in ("extract", "multiply", "drain"):
+        assert style.shade(phase, True) in fills  # the second of three tiles
+    for kind in (WAIT_INPUT, WAIT_SPACE):
+        assert any(shape.fill == style.WAITS[kind].fill and shape.hatch == style.WAITS[kind].hatch for shape in rects)
+
+
+def test_colours_are_those_of_okabe_and_ito_and_waits_differ_without_colour() -> None:
+    okabe_ito = {"#0072B2", "#56B4E9", "#009E73", "#E69F00", "#CC79A7"}
+    assert set(style.PHASE_COLOURS.values()) == {style.rgb(code) for code in okabe_ito}
+    assert style.WAITS[WAIT_INPUT].hatch != style.WAITS[WAIT_SPACE].hatch
+
+
+def test_a_long_run_shows_three_parts_and_the_whole(long: Result) -> None:
+    canvas = draw(long)
+    found = texts(canvas)
+    for text in ("beginning", "steady state", "end"):
+        assert found.count(text) == 1
+    assert len([text for text in found if "cycles not drawn" in text]) == 2
+    assert any(text.startswith("whole run") for text in found)
+    assert sum(len(s.corners) for s in canvas.shapes if isinstance(s, Rects)) < 4000
+
+
+def test_windows_of_a_long_run(long: Result) -> None:
+    trace = long.trace
+    assert trace is not None
+    lanes = [lane(row) for row in view.pipeline(long.arch, trace.rows)]
+    windows = choose(lanes, trace.end)
+    assert [window.name for window in windows] == ["beginning", "steady state", "end"]
+    assert windows[0].start == 0
+    assert windows[2].end == trace.end
+    assert len({window.end - window.start for window in windows}) == 1
+    assert windows[0].end <= windows[1].start
+    assert windows[1].end <= windows[2].start
+    for one in lanes:
+        for window in windows:
+            inside = (one.ends > window.start) & (one.starts < window.end)
+            assert inside.sum() <= 2 * PANEL_SLICES + 2
+    assert any(((one.starts > windows[0].start) & (one.starts < windows[0].end)).any() for one in lanes[:3])
+
+
+def test_a_short_run_is_drawn_whole(split: Result, empty: Result) -> None:
+    for result in (split, empty):
+        assert result.trace is not None
+        lanes = [lane(row) for row in result.trace.rows]
+        assert max(len(one.starts) for one in lanes) <= MOST_SLICES
+        assert choose(lanes, result.trace.end) == [(0, result.trace.end, "")]
+    assert choose([], 0) == [(0, 0, "")]
+
+
+def test_two_cores_are_stacked_and_many_are_not(cores: Result, make: object) -> None:
+    found = texts(draw(cores))
+    assert {"core 0 MTE2", "core 1 MTE2", "core 0 L0C", "core 1 L0C"} <= set(found)
+    assert cores.program is not None
+    assert cores.trace is not None
+    four = make({"tiling": {**BLOCKED, "core_grid": [2, 2]}, "problem": {**PROBLEM, "m": 512}})  # type: ignore[operator]
+    found = texts(draw(four))
+    assert "MTE2" in found
+    assert any("core 0 of 4 simulated" in text for text in found)
+
+
+PROBLEM = {"op": "matmul", "m": 256, "k": 64, "n": 512, "a": "bf16", "b": "bf16", "out": "bf16"}
+BLOCKED = {"kind": "blocked", "base": [128, 64, 256], "cores": "all"}
+
+
+def test_png_has_the_colours_and_svg_the_words(split: Result, tmp_path: Path) -> None:
+    writer("png").write(split, tmp_path / "t.png")
+    picture = Image.open(tmp_path / "t.png")
+    assert picture.mode == "RGB"
+    assert picture.width == 1400
+    pixels = np.asarray(picture).reshape(-1, 3)
+    found = {tuple(colour) for colour in np.unique(pixels, axis=0).tolist()}
+    for phase in ("load", "extract", "multiply", "drain"):
+        expected = np.array(style.shade(phase, False)) * 255
+        assert any(np.abs(np.array(colour) - expected).max() <= 1 for colour in found), phase
+    writer("svg").write(split, tmp_path / "t.svg")
+    tree = ET.parse(tmp_path / "t.svg")
+    namespace = "{http://www.w3.org/2000/svg}"
+    titles = [element.text or "" for element in tree.iter(f"{namespace}title")]
+    assert any(title.startswith("tmatmul_mx n1: ") and " cycles, " in title for title in titles)
+    assert any(title.startswith("L0C is full until tstore n0 ends: ") for title in titles)
+    assert "L0C" in {element.text for element in tree.iter(f"{namespace}text")}
+
+
+def test_names_cannot_break_the_picture(split: Result, tmp_path: Path) -> None:
+    odd = replace(split, name='a<b>&"c" $x$ ' + "n" * 300, question="<&> ü $\\frac$ " + "q" * 400)
+    writer("svg").write(odd, tmp_path / "t.svg")
+    writer("png").write(odd, tmp_path / "t.png")
+    ET.parse(tmp_path / "t.svg")
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "most", "expected"),
+    [
+        (0, 9, 5, [0, 2, 4, 6, 8]),
+        (0, 1, 2, [0, 0.5, 1]),
+        (995, 1205, 4, [1000, 1100, 1200]),
+        (5, 5, 4, []),
+        (0.0, 0.3, 3, [0, 0.1, 0.2, 0.3]),
+    ],
+)
+def test_round_numbers(low: float, high: float, most: int, expected: list[float]) -> None:
+    assert round_numbers(low, high, most) == pytest.approx(expected)
+
+
+def test_numbers_of_cycles_are_whole() -> None:
+    assert round_numbers(0, 3, 20, whole=True) == [0, 1, 2, 3]
+    assert decimals([0, 0.05, 0.1]) == 2
+    assert decimals([0, 20]) == 0
+    assert decimals([3]) == 1
+
+
+def test_shortened() -> None:
+    assert shortened("abc", 10, 1000) == "abc"
+    cut = shortened("a" * 200, 10, 300)
+    assert cut.endswith("…")
+    assert len(cut) < 60
