@@ -25,7 +25,8 @@ CHUNK = 1 << 20
 """Values drawn at a time: no float64 temporary is larger."""
 
 Seed = Annotated[int, Field(ge=0, le=2**32 - 1)]
-Finite = Annotated[float, Field(allow_inf_nan=False)]
+FP32_MAX = float(np.finfo(np.float32).max)
+Finite = Annotated[float, Field(ge=-FP32_MAX, le=FP32_MAX, allow_inf_nan=False)]
 
 
 class _Quantised(Spec):

@@ -18,12 +18,13 @@ from hwmodel import numerics as nm
 from hwmodel.arch import Arch
 from hwmodel.config.arch import load_arch
 from hwmodel.config.dump import dump
+from hwmodel.config.files import digest, file_names, made_absolute, made_relative, with_names
 from hwmodel.config.overrides import Override, Overrides, apply, in_order, parse_overrides
-from hwmodel.config.paths import FieldPath, format_path, parse_path
+from hwmodel.config.paths import FieldPath, parse_path
 from hwmodel.config.plain import plain
 from hwmodel.config.positions import FileLayer, Positions, SetLayer
 from hwmodel.config.reader import Document, read_file, read_text
-from hwmodel.config.resources import find_scenario, normal, shown_path
+from hwmodel.config.resources import find_scenario, shown_path
 from hwmodel.config.sourced import put_together
 from hwmodel.config.validate import show, validate
 from hwmodel.errors import ConfigError, InputError, did_you_mean
@@ -31,6 +32,7 @@ from hwmodel.inputs import Inputs, InputSource, PackedInput
 from hwmodel.problem import Accumulate, MatmulProblem, Problem, QuantizeProblem, constant_scale_run
 from hwmodel.tiling import TILINGS
 from hwmodel.units.base import Spec
+from hwmodel.units.cube import CubeSpec
 
 HASH_DIGITS = 12
 NAME_LENGTH = 120
@@ -102,6 +104,8 @@ def _faults(model: ScenarioModel) -> Iterator[str]:
             yield "expect.scales: expected only out, as a matmul has no output scales"
         if model.accumulate.order == "group" and not constant_scale_run(problem.a, problem.b):
             yield f"accumulate.order: expected seq, f64 or blas, as {problem.a} x {problem.b} has no block scales"
+        if problem.epilogue.offset and not nm.DTYPES[problem.out].is_integer:
+            yield f"problem.epilogue.offset: expected 0, as only an integer output takes one, not {problem.out}"
         yield from _operand_faults("inputs.a", model.inputs.a, problem.a, problem.a)
         yield from _operand_faults("inputs.b", model.inputs.b, problem.b, problem.b)
 
@@ -203,13 +207,11 @@ class Scenario:
 
     def files(self) -> list[Path]:
         """Every file that a run reads, in a fixed order."""
-        return [Path(path) for _, path in _paths(_stated(self.model)) if path is not None]
+        return [Path(name) for _, name in file_names(_stated(self.model))]
 
     @cached_property
     def _hash(self) -> str:
-        content = _stated(self.model)
-        for path, name in list(_paths(content)):
-            _replace(content, path, _digest(Path(name), self, path))
+        content = with_names(_stated(self.model), self._digest)
         whole = {"version": __version__, "scenario": content, "arch": self._arch()}
         text = json.dumps(whole, sort_keys=True, separators=(",", ":"), allow_nan=True)
         return hashlib.sha256(text.encode()).hexdigest()[:HASH_DIGITS]
@@ -228,11 +230,18 @@ class Scenario:
         gives an equal scenario.
         """
         content = _stated(self.model)
-        for path, name in list(_paths(content)):
-            _replace(content, path, name if folder is None else _relative(name, folder))
+        if folder is not None:
+            content = made_relative(content, folder)
         arch = {"arch": self._arch()}
         head = {name: content.pop(name) for name in ("schema_version", "name", "question")}
         return dump({**head, **content, **arch})
+
+    def _digest(self, field: FieldPath, name: str) -> str:
+        try:
+            return digest(Path(name))
+        except OSError as error:
+            problem = f"expected a file, but {shown_path(Path(name))} cannot be read ({error.strerror or error})"
+            raise self.positions.error(field, problem) from None
 
     def _arch(self) -> Any:
         return put_together(plain(self.arch.spec), self.arch.sources)
@@ -265,9 +274,25 @@ def _build(document: Document, base: Path, overrides: list[Override]) -> Scenari
     for override in own:
         data, positions = _apply(data, override, positions)
     arch = load_arch(data.get("arch"), base, positions=positions, overrides=of_arch)
-    data = _absolute({name: value for name, value in data.items() if name != "arch"}, base, positions)
-    model = _settled(validate(ScenarioModel, data, positions, beside=("arch",)))
-    return Scenario(model, arch, base, document.file, positions)
+    data = made_absolute({name: value for name, value in data.items() if name != "arch"}, base, positions)
+    model = validate(ScenarioModel, data, positions, beside=("arch",))
+    for path, problem in _rate_faults(model, arch):
+        raise positions.error(path, problem)
+    return Scenario(_settled(model), arch, base, document.file, positions)
+
+
+def _rate_faults(model: ScenarioModel, arch: Arch) -> Iterator[tuple[FieldPath, str]]:
+    """Operands of a legal pair that the machine's Cube has no rate for."""
+    problem = model.problem
+    cube = next((unit for unit in arch.spec.units.values() if isinstance(unit, CubeSpec)), None)
+    pairs = arch.spec.operand_pairs
+    if cube is None or not isinstance(problem, MatmulProblem):
+        return
+    if (problem.a, problem.b) in (*pairs.mx, *pairs.plain):
+        for name, dtype in (("a", problem.a), ("b", problem.b)):
+            if dtype not in cube.fractals:
+                known = f"units.cube.fractals of {arch.name} has rates for {', '.join(cube.fractals) or 'none'}"
+                yield ("problem", name), f"expected a dtype that the Cube has a rate for, not {dtype} ({known})"
 
 
 def _settled(model: ScenarioModel) -> ScenarioModel:
@@ -304,48 +329,6 @@ def _only_quantize(data: dict[str, Any]) -> dict[str, Any]:
     return kept
 
 
-_PATH_FIELDS: tuple[FieldPath, ...] = (
-    ("inputs", "a", "path"),
-    ("inputs", "a", "data"),
-    ("inputs", "a", "scales"),
-    ("inputs", "b", "path"),
-    ("inputs", "b", "data"),
-    ("inputs", "b", "scales"),
-    ("expect", "out", "path"),
-    ("expect", "scales", "path"),
-)
-
-
-def _paths(data: dict[str, Any]) -> Iterator[tuple[FieldPath, str]]:
-    """Every file name in the data of a scenario."""
-    for path in _PATH_FIELDS:
-        node: Any = data
-        for step in path:
-            node = node.get(step) if isinstance(node, dict) else None
-        if isinstance(node, str) and node:
-            yield path, node
-
-
-def _replace(data: dict[str, Any], path: FieldPath, value: str) -> None:
-    for step in path[:-1]:
-        data = data[str(step)]
-    data[str(path[-1])] = value
-
-
-def _absolute(data: dict[str, Any], base: Path, positions: Positions) -> dict[str, Any]:
-    """``data`` with absolute file names: relative to the file, those of ``--set`` first to the current folder."""
-    for path, name in list(_paths(data)):
-        here = positions.is_set(path) and (Path.cwd() / name).exists()
-        data = _with(data, path, str(normal((Path.cwd() if here else base) / name)))
-    return data
-
-
-def _with(data: dict[str, Any], path: FieldPath, value: str) -> dict[str, Any]:
-    """A copy of ``data`` with one field replaced."""
-    step = str(path[0])
-    return {**data, step: value if len(path) == 1 else _with(data[step], path[1:], value)}
-
-
 def _stated(model: ScenarioModel) -> dict[str, Any]:
     """The model as plain data, without what its kind of problem does not have."""
     data: dict[str, Any] = plain(model)
@@ -354,25 +337,6 @@ def _stated(model: ScenarioModel) -> dict[str, Any]:
         unused += ["tiling", "accumulate"]
         del data["inputs"]["b"]
     return {name: value for name, value in data.items() if name not in unused}
-
-
-def _digest(path: Path, scenario: Scenario, field: FieldPath) -> str:
-    digest = hashlib.sha256()
-    try:
-        with path.open("rb") as file:
-            while block := file.read(1 << 20):
-                digest.update(block)
-    except OSError as error:
-        problem = f"expected a file, but {shown_path(path)} cannot be read ({error.strerror or error})"
-        raise scenario.error(format_path(field), problem) from None
-    return digest.hexdigest()
-
-
-def _relative(name: str, folder: Path) -> str:
-    try:
-        return Path(os.path.relpath(name, folder)).as_posix()
-    except ValueError:  # another drive
-        return name
 
 
 __all__ = ["Expect", "GoldenFile", "Scenario", "ScenarioModel", "load", "loads"]

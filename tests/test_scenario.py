@@ -166,6 +166,7 @@ OTHER_BAD = [
     (QUANTIZE.replace("{kind: normal}", "{kind: normal}, b: {kind: normal}"), "inputs.b: expected only inputs.a"),
     (QUANTIZE.replace("{kind: normal}", "{kind: normal, rule: floor}"), "for hif4, not 'floor'"),
     (PROGRAM + "tiling: {kind: n_split}\n", "tiling: expected either a program or a problem"),
+    (TEXT.replace("out: bf16", "out: bf16, epilogue: {offset: 3}"), "problem.epilogue.offset: expected 0, as only an"),
     (PROGRAM + "inputs: {}\n", "inputs: expected either a program or a problem"),
     ("", "expected a mapping with name, arch, problem and tiling, not nothing"),
     ("[1]", "expected a mapping with name, arch, problem and tiling, not [1]"),
@@ -282,6 +283,13 @@ def test_bad_overrides_name_the_flag(text: str, problem: str) -> None:
         read(TEXT, [text])
     assert str(caught.value).startswith(f"--set {text.partition('=')[0]}: ")
     assert problem in str(caught.value)
+
+
+def test_a_dtype_without_a_rate_is_refused_where_it_is_asked_for() -> None:
+    with pytest.raises(
+        ConfigError, match=r"^s.yaml:4: problem.a: expected a dtype that the Cube has a rate for, not hif4"
+    ):
+        read(TEXT, {"arch.units.cube.fractals": {"fp16": {"k_per_fractal": 16}}})
 
 
 def test_overrides_do_not_change_the_given_data() -> None:

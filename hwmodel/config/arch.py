@@ -17,10 +17,19 @@ from hwmodel.config.resources import find_arch, shown_path
 from hwmodel.config.sourced import DEFAULT, OVERRIDE, UNSTATED, merge, numbers, state, take_apart
 from hwmodel.config.validate import show, validate
 from hwmodel.errors import ConfigError, InputError, unknown_name
+from hwmodel.units import UNITS
 from hwmodel.units.cube import CubeSpec
 from hwmodel.units.textract import TExtractSpec
 
 ARCH: FieldPath = ("arch",)
+NEEDS: dict[str, dict[str, tuple[str, ...]]] = {
+    "ascend": {
+        "units": ("tload", "textract", "cube", "fixpipe"),
+        "buffers": ("l1", "l0a", "l0b", "l0c"),
+        "links": ("hbm",),
+    },
+}
+"""What every machine of a family has: its programs take that for granted."""
 
 
 def load_arch(
@@ -104,6 +113,11 @@ def _check(spec: ArchSpec, positions: Positions) -> None:
 
 def _faults(spec: ArchSpec) -> Iterator[tuple[FieldPath, str]]:
     """What no single field can tell: names that must exist elsewhere in the machine."""
+    for part, names in NEEDS.get(spec.family, {}).items():
+        for name in names:
+            if name not in getattr(spec, part):
+                needed = ", ".join(names)
+                yield (part,), f"expected {needed} in a machine of family {spec.family}, but {name} is missing"
     for name, unit in spec.units.items():
         path: FieldPath = ("units", name)
         if name != unit.kind:
@@ -112,6 +126,9 @@ def _faults(spec: ArchSpec) -> Iterator[tuple[FieldPath, str]]:
             for buffer in unit.bytes_per_cycle:
                 if buffer not in spec.buffers:
                     yield (*path, "bytes_per_cycle", buffer), unknown_name("buffer", buffer, spec.buffers)
+            for buffer in sorted(spec.buffers.keys() & UNITS[unit.kind].spaces - {"l1"}):
+                if buffer not in unit.bytes_per_cycle:
+                    yield (*path, "bytes_per_cycle"), f"expected a rate for {buffer}, but it is missing"
         if isinstance(unit, CubeSpec):
             for dtype in unit.fractals:
                 if dtype not in nm.DTYPES:

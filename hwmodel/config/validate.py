@@ -138,14 +138,18 @@ def _expected(fault: dict[str, Any]) -> str:
         return str(context["expected"]).replace("'", "")
     if kind in _LIMITS:
         text, name = _LIMITS[kind]
-        limit = context[name]
-        return f"{text} {int(limit) if limit == int(limit) else limit}"
+        return f"{text} {_limit(context[name])}"
     if kind in _EXPECTED:
         return _EXPECTED[kind]
     if kind in ("value_error", "assertion_error"):
         return "a number"
-    message = str(fault["msg"])
-    return message.removeprefix("Input should be ")[:1].lower() + message.removeprefix("Input should be ")[1:]
+    message = str(fault["msg"]).removeprefix("Input should be ")
+    return message[:1].lower() + message[1:]
+
+
+def _limit(value: float) -> int | float:
+    """0 rather than 0.0; a large float stays one."""
+    return int(value) if abs(value) < 1e15 and value == int(value) else value
 
 
 def _raised(path: FieldPath, text: str, value: Any) -> tuple[FieldPath, str]:

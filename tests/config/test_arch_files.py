@@ -172,6 +172,10 @@ SETS = [
     ("arch.units.fixpipe.bytes_per_cycle=x", "expected a number, not 'x'"),
     ("arch.units.fixpipe.bytes_per_cycle.value=3", "has no fields"),
     ("arch.operand_pairs.mx[99]=hif4", "expected an index from 0 to 15, not 99"),
+    ("arch.links={}", "expected hbm in a machine of family ascend, but hbm is missing"),
+    ("arch.units={}", "expected tload, textract, cube, fixpipe in a machine of family ascend, but tload is missing"),
+    ("arch.buffers={}", "but l1 is missing"),
+    ("arch.units.textract.bytes_per_cycle={l0a: 3}", "expected a rate for l0a_mx, but it is missing"),
     ("arch.clock=3", "did you mean 'clock_mhz'?"),
 ]
 
