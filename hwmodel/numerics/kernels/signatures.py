@@ -28,12 +28,17 @@ def made(dtype: Any, ndim: int, layout: str = "C") -> Any:
 def compiled(*signatures: Any) -> Callable[[_F], _F]:
     """Compile a function for these signatures when its module is imported, or take it from numba's cache.
 
-    ``cache`` writes beside the source where it may, else to the user's cache folder (or NUMBA_CACHE_DIR).
+    The cache lies beside the source where that can be written, else in the user's cache folder (or NUMBA_CACHE_DIR);
+    where there is no such place, the function is compiled in every process.
     """
-    decorate: Any = numba.njit(list(signatures), cache=True, nogil=True, error_model="numpy")
 
     def wrap(function: _F) -> _F:
-        made_function: _F = decorate(function)
-        return made_function
+        made_function: Any
+        try:
+            made_function = numba.njit(list(signatures), cache=True, nogil=True, error_model="numpy")(function)
+        except RuntimeError:
+            made_function = numba.njit(list(signatures), nogil=True, error_model="numpy")(function)
+        result: _F = made_function
+        return result
 
     return wrap

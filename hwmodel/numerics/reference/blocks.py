@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import cache
 
 from hwmodel.numerics.hif4 import Hif4Rule
 from hwmodel.numerics.mx import MxRule
@@ -33,6 +34,7 @@ def ceil_log2(number: Fraction) -> int:
     return exponent if pow2(exponent) == number else exponent + 1
 
 
+@cache
 def _largest_element(element: str) -> tuple[Fraction, int]:
     """Largest finite value of an element format and its floor(log2), the rules' emax."""
     codes = range(1 << (7 if element.startswith("fp8") else 3))

@@ -1,0 +1,28 @@
+"""What numerics tests share: both backends, bit-exact comparison, awkward blocks."""
+
+from __future__ import annotations
+
+import importlib.util
+from collections.abc import Iterator
+
+import pytest
+
+from hwmodel import numerics as nm
+
+
+@pytest.fixture(params=["numpy", "numba"])
+def backend(request: pytest.FixtureRequest) -> Iterator[str]:
+    """Run the test once with numpy alone and once with compiled kernels."""
+    if request.param == "numba" and importlib.util.find_spec("numba") is None:
+        pytest.skip("numba is not installed")
+    before = nm.set_backend(request.param)
+    yield request.param
+    nm.set_backend(before)
+
+
+@pytest.fixture(autouse=True)
+def no_leftover_choice() -> Iterator[None]:
+    """Leave backend and thread count as every other test expects them."""
+    yield
+    nm.set_backend("auto")
+    nm.set_threads(None)
