@@ -104,8 +104,6 @@ def _faults(model: ScenarioModel) -> Iterator[str]:
             yield "expect.scales: expected only out, as a matmul has no output scales"
         if model.accumulate.order == "group" and not constant_scale_run(problem.a, problem.b):
             yield f"accumulate.order: expected seq, f64 or blas, as {problem.a} x {problem.b} has no block scales"
-        if problem.epilogue.offset and not nm.DTYPES[problem.out].is_integer:
-            yield f"problem.epilogue.offset: expected 0, as only an integer output takes one, not {problem.out}"
         yield from _operand_faults("inputs.a", model.inputs.a, problem.a, problem.a)
         yield from _operand_faults("inputs.b", model.inputs.b, problem.b, problem.b)
 
