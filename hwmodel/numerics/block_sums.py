@@ -37,9 +37,7 @@ def unscaled(operand: BlockTensor | F32, k_axis: int) -> Unscaled:
         return Unscaled(rows, np.ones((rows.shape[0], 1)), max(1, rows.shape[1]))
     record, block = block_record(operand.dtype)
     if operand.block == (8, 4):
-        raise NumericsError(
-            "scale_on='block': blocks of 8 x 4 cross rows of K; only blocks along K have such a sum"
-        )
+        raise NumericsError("scale_on='block': blocks of 8 x 4 cross rows of K; only blocks along K have such a sum")
     codes = as_codes(operand.codes, record.format)
     elements = decode_table(record.element).take(codes if k_axis == 1 else codes.T, mode="clip")
     if isinstance(operand.scales, MxScales):
@@ -55,9 +53,7 @@ def unscaled(operand: BlockTensor | F32, k_axis: int) -> Unscaled:
     return Unscaled(elements, (level1 if k_axis == 1 else level1.T).astype(np.float64), block.group)
 
 
-def block_scaled(
-    a: Unscaled, b: Unscaled, acc: F32 | None, out: F32, product: Callable[[F32, F32, F32], None]
-) -> None:
+def block_scaled(a: Unscaled, b: Unscaled, acc: F32 | None, out: F32, product: Callable[[F32, F32, F32], None]) -> None:
     """out = acc + sum over runs of fp32(sum(a b) x s_a x s_b), runs ascending, each addition rounded to fp32.
 
     A run is the length of K over which both scales are constant; ``product(a, b, out)`` sums its element products.

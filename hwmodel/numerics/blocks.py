@@ -56,9 +56,7 @@ def quantize(
     if array.size == 0:
         raise NumericsError(f"values: nothing to quantise in shape {array.shape}")
     codes = np.empty(array.shape, np.uint8)
-    planes: list[Any] = [
-        np.empty(_grouped(array.shape, axis, block.group), each) for each in _plane_types(block)
-    ]
+    planes: list[Any] = [np.empty(_grouped(array.shape, axis, block.group), each) for each in _plane_types(block)]
     flat = array.reshape(-1, array.shape[axis], _product(array.shape[axis + 1 :]))
     targets = [codes.reshape(flat.shape)] + [
         plane.reshape(flat.shape[0], plane.shape[axis], flat.shape[2]) for plane in planes
@@ -81,9 +79,7 @@ def quantize(
         _quantize_rows(rows, [target[:, :, 0] for target in targets], block.group, quantiser, to_source)
     else:
         for outer in range(flat.shape[0]):
-            _quantize_rows(
-                flat[outer].T, [target[outer].T for target in targets], block.group, quantiser, to_source
-            )
+            _quantize_rows(flat[outer].T, [target[outer].T for target in targets], block.group, quantiser, to_source)
     scales: BlockScales = MxScales(*planes) if block.scales == "e8m0" else Hif4Scales(*planes)
     return BlockTensor(codes, scales, record.name, axis, (1, block.group))
 
@@ -214,9 +210,7 @@ def _dequantize_rows(codes: Array, planes: list[Array], block: Block, out: Array
     run_slices(height, codes.size * 1e-9, some_rows, step)
 
 
-def _group_values(
-    codes: Array, scales: list[Array], block: Block, compiled: ModuleType | None, out: Array
-) -> None:
+def _group_values(codes: Array, scales: list[Array], block: Block, compiled: ModuleType | None, out: Array) -> None:
     """Values of groups ``codes`` [n, group] under scales [n] into ``out`` [n, group]."""
     if compiled is not None:
         compiled.values(codes, *scales, hif4.scale_table(), out)

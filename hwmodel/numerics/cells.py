@@ -30,9 +30,7 @@ def hif4_cells(ea: ArrayLike, eb: ArrayLike, ec: ArrayLike) -> Bytes:
     """
     e1, e2, e3 = _grid(ea, np.uint8, "ea"), _grid(eb, np.uint8, "eb"), _grid(ec, np.uint16, "ec")
     if not e1.shape == e2.shape == e3.shape:
-        raise NumericsError(
-            f"hif4 scales: ea, eb, ec must have one shape, not {e1.shape}, {e2.shape}, {e3.shape}"
-        )
+        raise NumericsError(f"hif4 scales: ea, eb, ec must have one shape, not {e1.shape}, {e2.shape}, {e3.shape}")
     rows, groups = e1.shape
     fractals = ceil_div(rows, CELL_ROWS)
     cells = np.zeros((fractals, groups, 2, CELL_ROWS, 2), np.uint8)
@@ -63,9 +61,7 @@ def e8m0_cells(scales: ArrayLike) -> Bytes:
     fractals, pairs = ceil_div(rows, CELL_ROWS), ceil_div(groups, 2)
     padded = np.zeros((fractals * CELL_ROWS, pairs * 2), np.uint8)
     padded[:rows, :groups] = plane
-    return np.ascontiguousarray(padded.reshape(fractals, CELL_ROWS, pairs, 2).transpose(0, 2, 1, 3)).reshape(
-        -1
-    )
+    return np.ascontiguousarray(padded.reshape(fractals, CELL_ROWS, pairs, 2).transpose(0, 2, 1, 3)).reshape(-1)
 
 
 def read_e8m0_cells(data: ArrayLike, rows: int, groups: int) -> NDArray[np.uint8]:

@@ -46,9 +46,7 @@ def encode(values: ArrayLike, dtype: str, overflow: Overflow = "saturate", nan: 
     return out.reshape(source.shape)
 
 
-def _encode_chunk(
-    x: NDArray[Any], kind: str, record: ElementFormat, overflow: str, nan: str, out: Codes
-) -> None:
+def _encode_chunk(x: NDArray[Any], kind: str, record: ElementFormat, overflow: str, nan: str, out: Codes) -> None:
     narrow = record.bits <= 8
     if narrow and kind in ("fp16", "bf16"):
         np.take(half_table(kind, record.name, overflow, nan), x.view(np.uint16), out=out, mode="clip")
@@ -182,11 +180,7 @@ def as_source(values: ArrayLike) -> tuple[NDArray[Any], str]:
     if array.dtype == np.float64:
         return array, "float64"
     if array.dtype.kind in "iub":
-        if (
-            array.dtype.itemsize == 8
-            and array.size
-            and max(abs(int(array.min())), abs(int(array.max()))) > 1 << 53
-        ):
+        if array.dtype.itemsize == 8 and array.size and max(abs(int(array.min())), abs(int(array.max()))) > 1 << 53:
             raise NumericsError("values: integers beyond 2^53 would be rounded twice; pass them as float64")
         return array.astype(np.float64), "float64"
     if array.dtype.name.startswith("float") and array.dtype.itemsize == 1:
@@ -212,12 +206,7 @@ def as_codes(codes: ArrayLike, record: ElementFormat) -> Codes:
         if record.bits == 4:
             _check_range(array, record)
         return array
-    if (
-        array.dtype.kind == "i"
-        and array.dtype.itemsize == wanted.itemsize
-        and record.signed
-        and record.bits != 4
-    ):
+    if array.dtype.kind == "i" and array.dtype.itemsize == wanted.itemsize and record.signed and record.bits != 4:
         return array.view(wanted)
     if array.size == 0 and array.dtype == np.float64:
         return array.astype(wanted)

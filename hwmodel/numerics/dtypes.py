@@ -91,9 +91,9 @@ _BLOCKS: dict[str, tuple[Block, str]] = {
     ),
 }
 
-DTYPES: dict[str, Dtype] = {
-    name: Dtype(name, record, None, record.summary) for name, record in FORMATS.items()
-} | {name: Dtype(name, FORMATS[block.element], block, text) for name, (block, text) in _BLOCKS.items()}
+DTYPES: dict[str, Dtype] = {name: Dtype(name, record, None, record.summary) for name, record in FORMATS.items()} | {
+    name: Dtype(name, FORMATS[block.element], block, text) for name, (block, text) in _BLOCKS.items()
+}
 """Every dtype by name: element formats first, then block formats."""
 
 

@@ -106,9 +106,7 @@ def _binary(
 
 
 def _scale(name: str, exponent: int, mantissa: int, bias: int, text: str) -> ElementFormat:
-    return ElementFormat(
-        name, 8, "binary", False, exponent, mantissa, bias, 0xFE, None, 0xFF, text, subnormals=False
-    )
+    return ElementFormat(name, 8, "binary", False, exponent, mantissa, bias, 0xFE, None, 0xFF, text, subnormals=False)
 
 
 def _integer(name: str, bits: int, signed: bool, text: str) -> ElementFormat:

@@ -85,9 +85,7 @@ def hif4_rule(name: str, switches: dict[str, Any]) -> Hif4Rule:
         if switch not in known:
             raise NumericsError(unknown_name("hif4 switch", switch, known))
         if choice not in _CHOICES[switch]:
-            raise NumericsError(
-                f"{switch}: expected one of {', '.join(map(str, _CHOICES[switch]))}, not {choice!r}"
-            )
+            raise NumericsError(f"{switch}: expected one of {', '.join(map(str, _CHOICES[switch]))}, not {choice!r}")
     return replace(PROFILES[name], **switches)
 
 

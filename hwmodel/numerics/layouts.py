@@ -151,9 +151,7 @@ def _matrix(codes: ArrayLike, dtype: str) -> tuple[ElementFormat, Codes]:
 def _bytes_of(data: ArrayLike, length: int, what: str) -> Bytes:
     raw = np.asarray(data)
     if raw.dtype != np.uint8 or raw.ndim != 1:
-        raise NumericsError(
-            f"bytes of {what}: expected a 1-D uint8 array, not {raw.dtype} of shape {raw.shape}"
-        )
+        raise NumericsError(f"bytes of {what}: expected a 1-D uint8 array, not {raw.dtype} of shape {raw.shape}")
     if raw.size != length:
         raise NumericsError(f"bytes of {what}: expected {length} bytes, not {raw.size}")
     return raw
@@ -166,10 +164,8 @@ def _pack(array: Codes, record: ElementFormat) -> Bytes:
         out[...] = array[:, 0::2]
         np.bitwise_or(out[:, : cols // 2], array[:, 1::2] << 4, out=out[:, : cols // 2])
         return out.reshape(-1)
-    little = np.ascontiguousarray(array, dtype=array.dtype.newbyteorder("<"))
-    return (
-        little.reshape(-1).view(np.uint8) if little is not array else little.reshape(-1).view(np.uint8).copy()
-    )
+    little = np.array(array, dtype=array.dtype.newbyteorder("<"), order="C", copy=True)
+    return little.reshape(-1).view(np.uint8)
 
 
 def _unpack(raw: Bytes, rows: int, cols: int, record: ElementFormat) -> Codes:

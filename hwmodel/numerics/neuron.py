@@ -32,9 +32,7 @@ def neuron_emax(dtype: str) -> int:
     return EMAX.get(dtype_record(dtype).element, 0)
 
 
-def neuron_scales(
-    values: ArrayLike, emax: int, alternative: bool = False, floor: int = 1
-) -> NDArray[np.uint8]:
+def neuron_scales(values: ArrayLike, emax: int, alternative: bool = False, floor: int = 1) -> NDArray[np.uint8]:
     """Scale bytes [rows/8, cols/4] of fp32 ``values`` [rows, cols].
 
     The largest exponent byte (bits 30..23) of each 8 x 4 block, less EMAX; below 0 it becomes 0, and then a byte below
@@ -51,9 +49,7 @@ def neuron_scales(
     return out
 
 
-def quantize_neuron_mx(
-    values: ArrayLike, dtype: str, rule: str = "neuron", nan_suppress: bool = False
-) -> BlockTensor:
+def quantize_neuron_mx(values: ArrayLike, dtype: str, rule: str = "neuron", nan_suppress: bool = False) -> BlockTensor:
     """Quantise ``values`` [rows, cols] in blocks of 8 rows x 4 columns; scales [rows/8, cols/4].
 
     ``rule``: ``neuron`` (EMAX, scale byte at least 1), ``neuron_alt_emax`` (EMAX - 1), ``neuron_hw`` (EMAX - 1, zero
@@ -67,13 +63,9 @@ def quantize_neuron_mx(
     """
     record = dtype_record(dtype)
     if record.element not in EMAX or record.element == "e8m0":
-        raise NumericsError(
-            f"quantize_neuron_mx: no Neuron MX target {dtype!r} (element formats: {', '.join(EMAX)})"
-        )
+        raise NumericsError(f"quantize_neuron_mx: no Neuron MX target {dtype!r} (element formats: {', '.join(EMAX)})")
     if rule not in ("neuron", "neuron_alt_emax", "neuron_hw"):
-        raise NumericsError(
-            unknown_name("neuron rule", rule, [name for name in RULES if name.startswith("neuron")])
-        )
+        raise NumericsError(unknown_name("neuron rule", rule, [name for name in RULES if name.startswith("neuron")]))
     if rule == "neuron_hw" and record.storage_bits == 4:
         raise NumericsError("neuron_hw: the hardware quantises to FP8 only; use rule 'neuron' for FP4")
     x = _blocked(values)
@@ -132,9 +124,7 @@ def pack_x4(codes: ArrayLike, dtype: str, lanes: ArrayLike | None = None) -> Arr
     record = dtype_record(dtype).format
     array = _reorder(as_codes(codes, record), lanes, inverse=False)
     if array.ndim == 0 or array.shape[-1] % LANES:
-        raise NumericsError(
-            f"x4 containers: expected a multiple of {LANES} elements, not shape {array.shape}"
-        )
+        raise NumericsError(f"x4 containers: expected a multiple of {LANES} elements, not shape {array.shape}")
     bits, container = _container(record.bits, dtype)
     grouped = array.reshape(*array.shape[:-1], -1, LANES).astype(container)
     shifts = (np.arange(LANES) * bits).astype(container)
@@ -182,9 +172,7 @@ def _reorder(array: Array, lanes: ArrayLike | None, inverse: bool) -> Array:
     if order.ndim != 1 or not np.array_equal(np.sort(order), np.arange(order.size)):
         raise NumericsError("lanes: expected a permutation of 0 .. n - 1, as lane_remap gives")
     if array.ndim == 0 or array.shape[-1] % order.size:
-        raise NumericsError(
-            f"lanes: an order of {order.size} does not divide the last extent of shape {array.shape}"
-        )
+        raise NumericsError(f"lanes: an order of {order.size} does not divide the last extent of shape {array.shape}")
     if inverse:
         order = np.argsort(order)
     return array.reshape(*array.shape[:-1], -1, order.size)[..., order].reshape(array.shape)
@@ -198,20 +186,14 @@ def scale_slots(count: int) -> NDArray[np.int64]:
     return (row & 3) + 32 * (row >> 2)
 
 
-def scales_to_slots(
-    scales: ArrayLike, into: ArrayLike | None = None, partitions: int = 128
-) -> NDArray[np.uint8]:
+def scales_to_slots(scales: ArrayLike, into: ArrayLike | None = None, partitions: int = 128) -> NDArray[np.uint8]:
     """Slots [partitions, cols/4] with scale row i in slot (i & 3) + 32 (i >> 2); scales [rows/8, cols/4].
 
     Slots that no row uses keep what ``into`` holds (zeros without it); ``into`` itself is not changed.
     """
     table = _bytes_matrix(scales, "scales")
     slots = scale_slots(table.shape[0])
-    out = (
-        np.zeros((partitions, table.shape[1]), np.uint8)
-        if into is None
-        else _bytes_matrix(into, "slots").copy()
-    )
+    out = np.zeros((partitions, table.shape[1]), np.uint8) if into is None else _bytes_matrix(into, "slots").copy()
     if out.shape[1] != table.shape[1] or (slots.size and slots[-1] >= out.shape[0]):
         raise NumericsError(f"scale slots: {table.shape} scale rows do not fit slots of shape {out.shape}")
     out[slots] = table
@@ -222,9 +204,7 @@ def scales_from_slots(slots: ArrayLike, count: int) -> NDArray[np.uint8]:
     """Scales [count, cols/4] from slots [partitions, cols/4]. Undoes `scales_to_slots`."""
     table, rows = _bytes_matrix(slots, "slots"), scale_slots(count)
     if rows.size and rows[-1] >= table.shape[0]:
-        raise NumericsError(
-            f"scale slots: {count} scale rows need slot {rows[-1]}, there are {table.shape[0]}"
-        )
+        raise NumericsError(f"scale slots: {count} scale rows need slot {rows[-1]}, there are {table.shape[0]}")
     return table[rows]
 
 
@@ -232,13 +212,9 @@ def deinterleave(matrix: ArrayLike, factor: int) -> Array:
     """[P, factor x F] -> [factor x P, F]: column factor x c + j goes to row factor x p + j, column c."""
     array = _matrix(matrix)
     if factor < 1 or array.shape[1] % factor:
-        raise NumericsError(
-            f"deinterleave: factor {factor} does not divide the columns of shape {array.shape}"
-        )
+        raise NumericsError(f"deinterleave: factor {factor} does not divide the columns of shape {array.shape}")
     rows, cols = array.shape
-    return (
-        array.reshape(rows, cols // factor, factor).transpose(0, 2, 1).reshape(rows * factor, cols // factor)
-    )
+    return array.reshape(rows, cols // factor, factor).transpose(0, 2, 1).reshape(rows * factor, cols // factor)
 
 
 def interleave(matrix: ArrayLike, factor: int) -> Array:
@@ -247,9 +223,7 @@ def interleave(matrix: ArrayLike, factor: int) -> Array:
     if factor < 1 or array.shape[0] % factor:
         raise NumericsError(f"interleave: factor {factor} does not divide the rows of shape {array.shape}")
     rows, cols = array.shape
-    return (
-        array.reshape(rows // factor, factor, cols).transpose(0, 2, 1).reshape(rows // factor, cols * factor)
-    )
+    return array.reshape(rows // factor, factor, cols).transpose(0, 2, 1).reshape(rows // factor, cols * factor)
 
 
 def _matrix(matrix: ArrayLike) -> Array:

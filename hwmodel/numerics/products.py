@@ -144,9 +144,7 @@ def matmul_int(a: ArrayLike, b: ArrayLike, acc: ArrayLike | None = None) -> NDAr
     if acc is not None:
         start = np.asarray(acc)
         if start.dtype != np.int32 or start.shape != total.shape:
-            raise NumericsError(
-                f"acc: expected int32 of shape {total.shape}, not {start.dtype} {start.shape}"
-            )
+            raise NumericsError(f"acc: expected int32 of shape {total.shape}, not {start.dtype} {start.shape}")
         total += start
     return total.astype(np.int32)
 
@@ -154,9 +152,7 @@ def matmul_int(a: ArrayLike, b: ArrayLike, acc: ArrayLike | None = None) -> NDAr
 def _integers(values: ArrayLike, name: str) -> NDArray[Any]:
     array = np.asarray(values)
     if array.ndim != 2 or array.dtype.kind not in "iu":
-        raise NumericsError(
-            f"{name}: expected a matrix of integers, not {array.dtype} of shape {array.shape}"
-        )
+        raise NumericsError(f"{name}: expected a matrix of integers, not {array.dtype} of shape {array.shape}")
     if array.dtype.itemsize > 1 and array.size and (array.min() < -128 or array.max() > 255):
         raise NumericsError(f"{name}: expected integers of at most 8 bits")
     return array
@@ -177,9 +173,7 @@ def _operand(operand: ArrayLike | BlockTensor, name: str, k_axis: int, zero: int
             with np.errstate(all="ignore"):
                 values = array.astype(np.float32)
             if not np.array_equal(values, array, equal_nan=True):
-                raise NumericsError(
-                    f"{name}: expected fp32 values; this float64 array would be rounded, do so first"
-                )
+                raise NumericsError(f"{name}: expected fp32 values; this float64 array would be rounded, do so first")
         else:
             values = to_fp32(array, kind)
     if zero is not None:
@@ -201,6 +195,4 @@ def _check_sums(name: str, array: Any, shape: tuple[int, int]) -> None:
     if array is None:
         return
     if not isinstance(array, np.ndarray) or array.dtype != np.float32 or array.shape != shape:
-        raise NumericsError(
-            f"{name}: expected fp32 of shape {shape}, not {getattr(array, 'dtype', type(array))}"
-        )
+        raise NumericsError(f"{name}: expected fp32 of shape {shape}, not {getattr(array, 'dtype', type(array))}")

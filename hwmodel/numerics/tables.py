@@ -100,9 +100,7 @@ def nearest_codes(values: NDArray[np.float64], record: ElementFormat, overflow: 
     low = np.searchsorted(midpoints, magnitude, side="left")
     high = np.searchsorted(midpoints, magnitude, side="right")
     to_high = (low != high) & (
-        np.full(low.shape, True)
-        if record.ties == "away" or record.mantissa_bits == 0
-        else by_rank[low] % 2 == 1
+        np.full(low.shape, True) if record.ties == "away" or record.mantissa_bits == 0 else by_rank[low] % 2 == 1
     )
     out = np.where(to_high, by_rank[high], by_rank[low])
     negative = np.signbit(values)
@@ -113,9 +111,7 @@ def nearest_codes(values: NDArray[np.float64], record: ElementFormat, overflow: 
         out = np.where(negative & (magnitude > 0), np.int64(record.nan_code or 0), out)
     not_a_number = np.isnan(values)
     if nan == "max":
-        out[not_a_number] = np.where(negative, record.max_code | record.sign_bit, record.max_code)[
-            not_a_number
-        ]
+        out[not_a_number] = np.where(negative, record.max_code | record.sign_bit, record.max_code)[not_a_number]
     else:
         out[not_a_number] = record.nan_code or 0
     return out.astype(record.numpy_dtype)
@@ -159,9 +155,7 @@ def integer_codes(values: NDArray[Any], record: ElementFormat) -> Codes:
     """Codes of an integer format: half-even, saturated, NaN to 0. ``values`` are fp32 or float64."""
     low, high = (-record.max_code - 1 if record.signed else 0), record.max_code
     with np.errstate(invalid="ignore"):
-        whole = np.nan_to_num(np.rint(values), nan=0.0, posinf=float(high), neginf=float(low)).astype(
-            np.float64
-        )
+        whole = np.nan_to_num(np.rint(values), nan=0.0, posinf=float(high), neginf=float(low)).astype(np.float64)
         whole = np.clip(whole, low, high).astype(np.int64)
     codes: Codes = (whole & (record.code_count - 1)).astype(record.numpy_dtype)
     return codes

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from fractions import Fraction
 from functools import cache
 
@@ -51,7 +52,7 @@ def midpoints(dtype: str) -> list[Fraction]:
         return [Fraction(2 * n + 1, 2) for n in range(nm.FORMATS[dtype].max_code + 2)]
     grid, _, beyond = codec._positive_grid(dtype)
     ends = [*grid, beyond]
-    return [(low + high) / 2 for low, high in zip(ends, ends[1:], strict=False)]
+    return [(low + high) / 2 for low, high in itertools.pairwise(ends)]
 
 
 @pytest.mark.parametrize("dtype", NARROW)
@@ -175,7 +176,9 @@ def _inexact(view: np.ndarray) -> int:
 
 def test_convert_between_narrow_formats_and_integers() -> None:
     codes = np.arange(256, dtype=np.uint8)
-    assert (nm.convert(codes, "fp8_e4m3", "bf16", "ieee") == nm.encode(nm.decode(codes, "fp8_e4m3"), "bf16", "ieee")).all()
+    assert (
+        nm.convert(codes, "fp8_e4m3", "bf16", "ieee") == nm.encode(nm.decode(codes, "fp8_e4m3"), "bf16", "ieee")
+    ).all()
     sums = np.array([16777217, -5, 300], np.int32)
     assert nm.convert(sums, "int32", "int8").tolist() == [127, 251, 127]
     assert nm.convert(sums, "int32", "fp32").view(np.float32).tolist() == [16777216.0, -5.0, 300.0]

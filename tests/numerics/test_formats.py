@@ -62,7 +62,14 @@ def test_the_record_names_the_codes_it_says(dtype: str) -> None:
 
 
 def test_canonical_nan_codes_are_those_that_are_promised() -> None:
-    promised = {"fp32": 0x7FC00000, "bf16": 0x7FC0, "fp16": 0x7E00, "fp8_e4m3": 0x7F, "fp8_e5m2": 0x7E, "fp8_e3m4": 0x78}
+    promised = {
+        "fp32": 0x7FC00000,
+        "bf16": 0x7FC0,
+        "fp16": 0x7E00,
+        "fp8_e4m3": 0x7F,
+        "fp8_e5m2": 0x7E,
+        "fp8_e3m4": 0x78,
+    }
     for dtype, code in promised.items():
         assert nm.FORMATS[dtype].nan_code == code
         for sign in (1.0, -1.0):

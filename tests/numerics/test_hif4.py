@@ -132,9 +132,7 @@ def array(row: Any, rule: str, source: str, **switches: Any) -> reference.Block 
         return None
     scales = tensor.scales
     assert isinstance(scales, nm.Hif4Scales)
-    return reference.Block(
-        tuple(tensor.codes.tolist()), (int(scales.ea[0]), int(scales.eb[0]), int(scales.ec[0]))
-    )
+    return reference.Block(tuple(tensor.codes.tolist()), (int(scales.ea[0]), int(scales.eb[0]), int(scales.ec[0])))
 
 
 @pytest.mark.parametrize("source", ["bf16", "native"])

@@ -130,7 +130,9 @@ def test_any_block_equals_the_scalar_reference(row: list[float], dtype: str, rul
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_every_exponent_and_edge_mantissa_equals_the_scalar_reference(dtype: str) -> None:
     """Maxima over all binades, subnormals included, at the mantissas where rules change."""
-    patterns = [(e << 23) | m for e in range(255) for m in (0, 1, 0x3FFFFF, 0x400000, 0x500000, 0x600000, 0x700000, 0x7FFFFF)]
+    patterns = [
+        (e << 23) | m for e in range(255) for m in (0, 1, 0x3FFFFF, 0x400000, 0x500000, 0x600000, 0x700000, 0x7FFFFF)
+    ]
     patterns += [1, 2, 3, 0x200000, 0x400001]
     peaks = np.array(patterns, np.uint32).view(np.float32)
     x = np.zeros((peaks.size, 32), np.float32)
