@@ -1,0 +1,167 @@
+"""Fit named numbers of a machine to a table of measurements, by least squares over relative errors of time."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from hwmodel.arch import Arch
+from hwmodel.config.arch import load_arch
+from hwmodel.config.dump import dump
+from hwmodel.config.paths import format_path, parse_path
+from hwmodel.config.plain import plain
+from hwmodel.config.sourced import numbers
+from hwmodel.errors import InputError, unknown_name
+from hwmodel.validation.compare import compare_row
+from hwmodel.validation.kernels import scenario_of
+from hwmodel.validation.table import Measurement
+
+STEP = 0.01
+"""Relative step of the difference quotients: cycles are whole numbers, so a tiny step would see none of them."""
+RANGE = 10.0
+"""A fitted number stays within this factor of where it started: beyond that it has lost its meaning."""
+RATIO_WEIGHT = 0.25
+"""A difference of an active share counts a quarter of the same relative error of time."""
+OUTLIER = 0.02
+"""Errors beyond this grow linearly instead of squared, so that one row that physics cannot reach does not rule."""
+
+
+@dataclass(frozen=True)
+class Fit:
+    """What came out of a fit."""
+
+    arch: str
+    before: dict[str, float]
+    after: dict[str, float]
+    rows: int
+    error_before: float
+    error_after: float
+    """Mean absolute percentage errors of time."""
+
+    def variant(self, name: str, table: str) -> str:
+        """YAML of the machine as a variant: ``base`` and the fitted fields, with confidence ``fit``."""
+        tree: dict[str, Any] = {}
+        for path, value in self.after.items():
+            node = tree
+            *steps, last = parse_path(path) or ()
+            for step in steps:
+                node = node.setdefault(str(step), {})
+            shown = int(value) if value == int(value) else round(value, 6)
+            source = f"fit to {self.rows} measurements of {table}, from {self.before[path]:g}"
+            node[str(last)] = {"value": shown, "source": source, "confidence": "fit"}
+        return dump({"name": name, "base": self.arch, "calibrated": True, **tree})
+
+
+def free_fields(arch: Arch, names: Sequence[str]) -> dict[str, float]:
+    """Start values of the fields to fit. InputError for a field that is no number of the machine."""
+    values = {format_path(path): value for path, value in numbers(plain(arch.spec))}
+    found = {}
+    for name in names:
+        path = name.removeprefix("arch.")
+        if path not in values:
+            raise InputError(f"--free: {unknown_name('number', path, values)}")
+        value = values[path]
+        if not value > 0:
+            raise InputError(f"--free: {path}: expected a number above 0 to start from, not {value}")
+        found[path] = float(value)
+    if not found:
+        raise InputError("--free: expected at least one field, such as units.tload.bytes_per_cycle")
+    return found
+
+
+def fit(
+    table: Sequence[Measurement],
+    names: Sequence[str],
+    *,
+    progress: Callable[[int, float], None] = lambda _count, _error: None,
+) -> Fit:
+    """Fit the named fields of the one machine of ``table``.
+
+    Raises:
+        InputError: rows of several machines, fewer measurements than fields, a row that cannot be simulated, or a
+            field that changes nothing.
+    """
+    try:
+        from scipy.optimize import least_squares
+    except ImportError:
+        raise InputError("calibrate needs SciPy: pip install 'hwmodel[fit]'") from None
+    archs = {row.arch for row in table}
+    if len(archs) != 1:
+        raise InputError(f"--table: expected rows of one machine to fit, not of {', '.join(sorted(archs))}")
+    arch = load_arch(next(iter(archs)), Path(table[0].where.rpartition(":")[0]).parent)
+    start = free_fields(arch, names)
+    if len(start) > len(table):
+        raise InputError(f"--free: {len(start)} fields cannot be fitted to {len(table)} measured times: name fewer")
+    whole = {path for path in start if _is_whole(arch, path)}
+    counts = [{path for path in start if _effective(row, arch, path)} for row in table]
+    for row in table:
+        if problem := compare_row(row).problem:
+            raise InputError(f"{row.where}: {row.id} cannot be simulated: {problem}")
+    paths = list(start)
+    evaluations = 0
+
+    def values_at(factors: Any) -> dict[str, float]:
+        scaled = {path: start[path] * float(factor) for path, factor in zip(paths, factors, strict=True)}
+        return {path: float(max(1, round(value))) if path in whole else value for path, value in scaled.items()}
+
+    def errors(factors: Any) -> Any:
+        nonlocal evaluations
+        evaluations += 1
+        found = _errors(table, counts, values_at(factors))
+        progress(evaluations, float(np.mean(np.abs(found[: len(table)]))) * 100)
+        return found
+
+    first = errors(np.ones(len(paths)))
+    solution = least_squares(
+        errors,
+        np.ones(len(paths)),
+        bounds=(1 / RANGE, RANGE),
+        diff_step=STEP,
+        x_scale=0.1,
+        loss="soft_l1",
+        f_scale=OUTLIER,
+        max_nfev=30,
+    )
+    for index, path in enumerate(paths):
+        if not np.any(solution.jac[:, index]):
+            raise InputError(f"--free: {path} has no effect on these measurements")
+    after = values_at(solution.x)
+    last = _errors(table, counts, after)
+    count = len(table)
+    return Fit(
+        arch.name,
+        start,
+        {path: float(Fraction(f"{value:.6g}")) for path, value in after.items()},
+        count,
+        float(np.mean(np.abs(first[:count]))) * 100,
+        float(np.mean(np.abs(last[:count]))) * 100,
+    )
+
+
+def _is_whole(arch: Arch, path: str) -> bool:
+    value = {format_path(at): value for at, value in numbers(plain(arch.spec))}[path]
+    return isinstance(value, int) and path.rsplit(".", 1)[-1].endswith(("_cycles", "cores")) and "floor" not in path
+
+
+def _errors(table: Sequence[Measurement], counts: Sequence[set[str]], values: dict[str, float]) -> Any:
+    """Relative errors of time of all rows, then differences of active shares, weighted."""
+    times, shares = [], []
+    for row, effective in zip(table, counts, strict=True):
+        own = {f"arch.{path}": int(value) if value == int(value) else value for path, value in values.items()}
+        own = {path: value for path, value in own.items() if path.removeprefix("arch.") in effective}
+        compared = compare_row(row, own)
+        if compared.error_percent is None:
+            raise InputError(f"{row.where}: {row.id} cannot be simulated with {values}: {compared.problem}")
+        times.append(compared.error_percent / 100)
+        shares += [RATIO_WEIGHT * ratio.difference_points / 100 for ratio in compared.ratios]
+    return np.array([*times, *shares])
+
+
+def _effective(row: Measurement, arch: Arch, path: str) -> bool:
+    """A number that the row's kernel overrides itself is not the machine's: the fit leaves it there."""
+    return scenario_of(row).arch.sources.get(path) == arch.sources.get(path)
