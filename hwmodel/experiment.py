@@ -21,7 +21,7 @@ from hwmodel.inputs import Operand, make_operand, make_values, read_cells, read_
 from hwmodel.problem import MatmulProblem, QuantizeProblem
 from hwmodel.program.hazards import BufferLimits, Hazard, find_hazards, first_beyond
 from hwmodel.program.program import Program
-from hwmodel.reference import check_quantize, matmul_reference
+from hwmodel.reference import check_quantize, matmul_reference, split_of
 from hwmodel.result import Expectation, Result, Values
 from hwmodel.tiling import TILINGS
 from hwmodel.units.storage import UNWRITTEN, Array
@@ -187,13 +187,14 @@ def _matmul(prepared: Prepared, problem: MatmulProblem, values: ValueMode, level
         machine = Machine(scenario.arch, program, gm)
         trace = machine.run()
         machine.replay_folded()
-    order = scenario.accumulate.order if not plan.k_tile else f"{scenario.accumulate.order}/{plan.k_tile}"
+    split = split_of(scenario.accumulate, plan.k_tile, plan.k_slice)
+    order = f"{scenario.accumulate.order}/{split}" if split else scenario.accumulate.order
     verdict = Values("skipped", order, problem.m * problem.n)
     outputs: dict[str, Array] = {}
     failures: list[str] = []
     if gm is not None:
         outputs["out"] = gm["out"]
-        expected = matmul_reference(problem, scenario.accumulate, prepared.operands, plan.k_tile)
+        expected = matmul_reference(problem, scenario.accumulate, prepared.operands, plan.k_tile, plan.k_slice)
         verdict = _compare(gm["out"], expected, order)
         if "out" in prepared.golden:
             failures += _differences("out", gm["out"], prepared.golden["out"])

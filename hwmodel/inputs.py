@@ -134,11 +134,16 @@ class Operand:
 
     def decoded(self) -> F32:
         """The values that the codes stand for, fp32."""
+        whole = self.tensor()
+        return nm.dequantize(whole) if isinstance(whole, nm.BlockTensor) else whole
+
+    def tensor(self) -> nm.BlockTensor | F32:
+        """Codes and scales as a block tensor; the values of a dtype without block scales."""
         if self.scales is None:
             return nm.decode(self.codes, self.dtype)
         block = nm.DTYPES[self.dtype].block
         assert block is not None
-        return nm.dequantize(nm.BlockTensor(self.codes, self.scales, self.dtype, self.axis, (1, block.group)))
+        return nm.BlockTensor(self.codes, self.scales, self.dtype, self.axis, (1, block.group))
 
 
 def make_operand(

@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 from pydantic import Field, field_validator, model_validator
 
 from hwmodel import numerics as nm
-from hwmodel.errors import unknown_name
+from hwmodel.errors import InputError, unknown_name
 from hwmodel.program.instructions import Cast, Order
 from hwmodel.units.base import Spec
 
@@ -98,5 +98,12 @@ def constant_scale_run(a: str, b: str) -> int:
 
 
 def order_of(problem: MatmulProblem, accumulate: Accumulate) -> Order:
-    """The accumulation order that every instruction of the problem uses."""
-    return Order(accumulate.order, constant_scale_run(problem.a, problem.b), accumulate.scale_on)
+    """The accumulation order that every instruction of the problem uses.
+
+    InputError where it needs block scales and neither operand has any.
+    """
+    run = constant_scale_run(problem.a, problem.b)
+    if accumulate.scale_on == "block" and not run:
+        pair = f"{problem.a} x {problem.b}"
+        raise InputError(f"accumulate.scale_on: expected operand, as {pair} has no block scales")
+    return Order(accumulate.order, run, accumulate.scale_on)

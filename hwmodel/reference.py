@@ -20,22 +20,29 @@ CHECKED_BLOCKS = 256
 """Blocks of a quantisation that are compared with the scalar reference, spread over the whole array."""
 
 
+def split_of(accumulate: Accumulate, k_tile: int, k_slice: int) -> int:
+    """Where the reference must cut K to add as the machine does; 0 where one chain over all of K gives the same bits.
+
+    Chains start anew at ``k_tile``. Orders that round once for each instruction do so at ``k_slice``; the others go on
+    from fp32 sums as if nothing had been between.
+    """
+    once = accumulate.order in ("f64", "blas") and accumulate.scale_on == "operand"
+    return k_tile or (k_slice if once else 0)
+
+
 def matmul_reference(
-    problem: MatmulProblem, accumulate: Accumulate, operands: dict[str, Operand], k_tile: int = 0
+    problem: MatmulProblem,
+    accumulate: Accumulate,
+    operands: dict[str, Operand],
+    k_tile: int = 0,
+    k_slice: int = 0,
 ) -> Array:
     """Output codes [M, N] of the whole matmul in the stated order, cast as the epilogue says."""
     a, b = operands["a"], operands["b"]
     if nm.DTYPES[problem.a].is_integer:
         sums: Array = nm.matmul_int(nm.decode_int(a.codes, a.dtype), nm.decode_int(b.codes, b.dtype))
     else:
-        group = constant_scale_run(problem.a, problem.b) or None
-        sums = nm.matmul(
-            a.decoded(),
-            b.decoded(),
-            accumulate.order,
-            group=group if accumulate.order == "group" else None,
-            k_tile=k_tile or None,
-        )
+        sums = _float_sums(problem, accumulate, (a, b), k_tile, split_of(accumulate, k_tile, k_slice))
     cast = problem.cast()
     return nm.cast_out(
         sums,
@@ -45,6 +52,24 @@ def matmul_reference(
         scale=cast.scale,
         offset=cast.offset or None,
     )
+
+
+def _float_sums(
+    problem: MatmulProblem, accumulate: Accumulate, operands: tuple[Operand, Operand], k_tile: int, split: int
+) -> Array:
+    a, b = operands
+    order = accumulate.order
+    group = constant_scale_run(problem.a, problem.b) if order == "group" else None
+    if accumulate.scale_on == "block":
+        return nm.matmul(a.tensor(), b.tensor(), order, group=group, scale_on="block")
+    left, right = a.decoded(), b.decoded()
+    if k_tile or not split:
+        return nm.matmul(left, right, order, group=group, k_tile=k_tile or None)
+    sums = None
+    for start in range(0, problem.k, split):
+        sums = nm.matmul(left[:, start : start + split], right[start : start + split], order, acc=sums)
+    assert sums is not None
+    return sums
 
 
 def check_quantize(

@@ -7,7 +7,7 @@ equal parameters always take equal time and the result can be remembered.
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 from hwmodel.program.memory import Operand
 
@@ -92,11 +92,11 @@ class Cast(NamedTuple):
 
 
 class Order(NamedTuple):
-    """How a matmul adds: ``seq``, ``group``, ``f64`` or ``blas``; ``group`` is the run of K with constant scales."""
+    """How a matmul adds; ``group`` is the run of K with constant scales, ``scale_on`` where block scales are applied."""
 
-    order: str = "seq"
+    order: Literal["seq", "group", "f64", "blas"] = "seq"
     group: int = 0
-    scale_on: str = "operand"
+    scale_on: Literal["operand", "block"] = "operand"
 
 
 class Sync(NamedTuple):

@@ -25,6 +25,11 @@ class Plan(Protocol):
         """K of one accumulation chain that the reference must split at; 0 where K is one chain."""
         ...
 
+    @property
+    def k_slice(self) -> int:
+        """K of one instruction, from whose sums the next one goes on; 0 where one instruction takes all of K."""
+        ...
+
     def summary(self) -> dict[str, Any]:
         """What result.json says under ``tiling``."""
         ...

@@ -67,6 +67,11 @@ class BlockedPlan:
     k_tile = 0
 
     @property
+    def k_slice(self) -> int:
+        """K of one instruction; 0 where one takes all."""
+        return self.params.base[1] if self.params.base[1] < self.problem.k else 0
+
+    @property
     def active_cores(self) -> int:
         """Cores that have work."""
         return sum(len(group.shares) for group in self.groups)

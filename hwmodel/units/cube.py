@@ -92,19 +92,28 @@ def multiply(params: Matmul, operands: Operands, order: Order) -> Array:
     """Sums [m, n] of one instruction: fp32, or exact int32 for integer operands."""
     if nm.DTYPES[params.a].is_integer:
         return nm.matmul_int(nm.decode_int(operands.a, params.a), nm.decode_int(operands.b, params.b), acc=operands.acc)
-    a = decode(operands.a, operands.a_scale, params.a, rows=params.m, k=params.k, k_axis=1)
-    b = decode(operands.b, operands.b_scale, params.b, rows=params.n, k=params.k, k_axis=0)
+    whole = order.scale_on == "operand"
+    a = decode(operands.a, operands.a_scale, params.a, rows=params.m, k=params.k, k_axis=1, scaled=whole)
+    b = decode(operands.b, operands.b_scale, params.b, rows=params.n, k=params.k, k_axis=0, scaled=whole)
     group = order.group if order.order == "group" else None
-    return nm.matmul(a, b, order.order, acc=operands.acc, group=group)
+    return nm.matmul(a, b, order.order, acc=operands.acc, group=group, scale_on=order.scale_on)
 
 
-def decode(codes: Array, cells: Array | None, dtype: str, *, rows: int, k: int, k_axis: int) -> Any:
-    """fp32 operand from codes and scale cells; the 16-bit ones and plain formats have no cells."""
+def decode(
+    codes: Array, cells: Array | None, dtype: str, *, rows: int, k: int, k_axis: int, scaled: bool = True
+) -> Any:
+    """fp32 operand from codes and scale cells; the 16-bit ones and plain formats have no cells.
+
+    ``scaled`` False leaves codes and scales apart, as a block tensor.
+    """
     record = nm.DTYPES[dtype]
-    if cells is None:
+    if cells is None or record.block is None:
         return nm.decode(codes, record.element)
-    scales = nm.read_scale_cells(np.ascontiguousarray(cells).reshape(-1), rows, k, dtype)
-    return nm.decode_operand(codes, scales, dtype, k_axis)
+    data = np.ascontiguousarray(cells).reshape(-1)
+    if scaled:
+        return nm.decode_operand(codes, nm.read_scale_cells(data, rows, k, dtype), dtype, k_axis)
+    scales = nm.read_scale_cells(data, rows, k, dtype, k_axis)
+    return nm.BlockTensor(codes, scales, dtype, k_axis, (1, record.block.group))
 
 
 UNIT = UnitKind(
