@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from hwmodel.analysis.flow import Lives, Ticks, lives, times
+from hwmodel.analysis.flow import Lives, Ticks, times
 from hwmodel.analysis.occupancy import core_tracks
 from hwmodel.program.program import CoreProgram
 from hwmodel.result import Result
@@ -82,13 +82,10 @@ def events(result: Result) -> Iterator[str]:
             yield _meta("thread_name", row.core + 1, free + queue, name=f"{row.engine} {row.unit}{number}")
             yield _meta("thread_sort_index", row.core + 1, free + queue, sort_index=free + queue)
         free += count
-    known: dict[int, Lives] = {}
     arrows = _Arrows(clock, threads)
     for core in program.cores:
         mine = [row for row in rows if row.core == core.core]
-        found = known.get(id(core.instructions))
-        if found is None:
-            found = known[id(core.instructions)] = lives(core.instructions)
+        found = view.core_lives(result, core)
         for row in mine:
             yield from maker.row(row, threads[id(row)])
         starts, ends = times(core, trace)

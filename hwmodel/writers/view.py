@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
 
-from hwmodel.analysis.occupancy import Track, occupancy
+from hwmodel.analysis.flow import Lives, lives, times
+from hwmodel.analysis.occupancy import Track, core_tracks
 from hwmodel.arch import Arch
 from hwmodel.program.instructions import Instruction, Matmul, label_text
 from hwmodel.program.memory import Part, Window
+from hwmodel.program.program import CoreProgram
 from hwmodel.quantities import ceil_div
 from hwmodel.result import Result
 from hwmodel.trace import BUSY, Row, Span, Stall, Trace, spans
@@ -101,20 +104,45 @@ def cycle(trace: Trace, tick: int) -> int:
     return ceil_div(tick, trace.ticks_per_cycle)
 
 
-_last: tuple[weakref.ref[Result], list[Track]] | None = None
+@dataclass
+class _Known:
+    """What was worked out about one result, for the next writer that asks."""
+
+    result: weakref.ref[Result]
+    lives: dict[int, Lives] = field(default_factory=dict)
+    tracks: list[Track] | None = None
+
+
+_known: _Known | None = None
+
+
+def _known_of(result: Result) -> _Known:
+    global _known
+    if _known is None or _known.result() is not result:
+        _known = _Known(weakref.ref(result))
+    return _known
+
+
+def core_lives(result: Result, core: CoreProgram) -> Lives:
+    """What lived in the buffers of a core; remembered for the last result asked for, cores share instructions."""
+    known = _known_of(result).lives
+    key = id(core.instructions)
+    if key not in known:
+        known[key] = lives(core.instructions)
+    return known[key]
 
 
 def tracks(result: Result) -> list[Track]:
     """Occupancy of all buffers of the first two simulated cores; remembered for the last result asked for."""
-    global _last
-    if _last is not None and _last[0]() is result:
-        return _last[1]
-    assert result.trace is not None
-    assert result.program is not None
-    cores = [core.core for core in result.program.cores[:2]]
-    found = occupancy(result.trace, result.program, result.arch, cores)
-    _last = (weakref.ref(result), found)
-    return found
+    known = _known_of(result)
+    if known.tracks is None:
+        assert result.trace is not None
+        assert result.program is not None
+        known.tracks = []
+        for core in result.program.cores[:2]:
+            found = core_lives(result, core)
+            known.tracks += core_tracks(core.core, found, *times(core, result.trace), result.arch)
+    return known.tracks
 
 
 def size_text(size: float) -> str:
