@@ -16,6 +16,8 @@ COMMANDS = {
     "export": "hwmodel.cli.export",
     "list": "hwmodel.cli.list_",
     "schema": "hwmodel.cli.schema",
+    "validate": "hwmodel.cli.validate",
+    "calibrate": "hwmodel.cli.calibrate",
 }
 """Module of each command; it has a function ``command``. Only the module of the one that is called is imported."""
 

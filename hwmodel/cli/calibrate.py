@@ -1,0 +1,85 @@
+"""``hwmodel calibrate``: fit numbers of a machine to measurements."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from hwmodel.cli.options import Json, NoColor, Quiet, Verbose, configure
+from hwmodel.errors import InputError
+
+if TYPE_CHECKING:
+    from hwmodel.validation.fit import Fit
+
+
+def command(
+    context: typer.Context,
+    table: Annotated[Path, typer.Option("--table", metavar="FILE", help="CSV of measurements of one machine.")],
+    free: Annotated[
+        list[str], typer.Option("--free", metavar="PATH,PATH", help="Fields of the machine to fit: launch_cycles.")
+    ],
+    out: Annotated[
+        Path | None, typer.Option("-o", "--out", metavar="FILE", help="Where the variant goes [ARCH_fit.yaml].")
+    ] = None,
+    as_json: Json = False,
+    quiet: Quiet = False,
+    verbose: Verbose = False,
+    no_color: NoColor = False,
+) -> int:
+    """Fit the named fields by least squares and write a variant of the machine with confidence ``fit``."""
+    console = configure(context, quiet=quiet, verbose=verbose, as_json=as_json, no_color=no_color)
+    from hwmodel.config.resources import shown_path
+    from hwmodel.validation.fit import fit
+    from hwmodel.validation.table import read_table
+
+    names = [name.strip() for text in free for name in text.split(",") if name.strip()]
+    rows = read_table(table)
+    found = fit(
+        rows, names, progress=lambda count, error: console.status(f"{count} evaluations, mean error {error:.2f} %")
+    )
+    console.status("")
+    name = f"{found.arch}_fit" if out is None else out.stem
+    target = out or Path(f"{name}.yaml")
+    _write(target, found.variant(name, table.name))
+    if as_json:
+        console.json(_document(found, target))
+    elif console.wants_text:
+        changes = [(path, f"{found.before[path]:g}", f"{value:g}") for path, value in found.after.items()]
+        console.table(("field", "before", "fitted"), changes)
+        errors = f"{found.error_before:.2f} % before, {found.error_after:.2f} % after"
+        console.out(f"mean error of {found.rows} measured times: {errors}")
+        console.out(shown_path(target))
+    return 0
+
+
+def _document(found: Fit, target: Path) -> dict[str, object]:
+    return {
+        "schema_version": 1,
+        "arch": found.arch,
+        "rows": found.rows,
+        "before": found.before,
+        "fitted": found.after,
+        "mape_before_percent": found.error_before,
+        "mape_after_percent": found.error_after,
+        "file": str(target),
+    }
+
+
+def _write(target: Path, text: str) -> None:
+    """Write aside, then rename: the file appears whole."""
+    try:
+        target.parent.mkdir(parents=True, exist_ok=True)
+        handle, aside = tempfile.mkstemp(prefix=".hwmodel-", dir=target.parent)
+        try:
+            with os.fdopen(handle, "w", encoding="utf-8", newline="\n") as file:
+                file.write(text)
+            os.replace(aside, target)  # noqa: PTH105  replaces on all systems
+        except BaseException:
+            Path(aside).unlink(missing_ok=True)
+            raise
+    except OSError as error:
+        raise InputError(f"{target}: cannot be written ({error.strerror or error})") from None

@@ -1,0 +1,80 @@
+"""``hwmodel validate``: the model against measurements."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from hwmodel.cli.options import Json, NoColor, Quiet, Verbose, configure
+from hwmodel.errors import InputError
+
+if TYPE_CHECKING:
+    from hwmodel.cli.console import Console
+    from hwmodel.validation.compare import Row, Validation
+
+Table = Annotated[
+    Path | None, typer.Option("--table", metavar="FILE", help="CSV of measurements [the published ones that ship].")
+]
+
+
+def command(
+    context: typer.Context,
+    table: Table = None,
+    max_mape: Annotated[
+        float, typer.Option("--max-mape", metavar="P", help="Largest mean error of a machine in per cent, else exit 1.")
+    ] = 5.0,
+    as_json: Json = False,
+    quiet: Quiet = False,
+    verbose: Verbose = False,
+    no_color: NoColor = False,
+) -> int:
+    """Simulate measured kernels and print measured, modelled and error; exit 1 above the threshold."""
+    console = configure(context, quiet=quiet, verbose=verbose, as_json=as_json, no_color=no_color)
+    if not max_mape >= 0:
+        raise InputError(f"--max-mape: expected a percentage of at least 0, not {max_mape:g}")
+    from hwmodel.validation.compare import validate
+    from hwmodel.validation.table import SHIPPED, read_table
+
+    rows = read_table(table or SHIPPED)
+    found = validate(rows, progress=lambda index, row: console.status(f"[{index + 1}/{len(rows)}] {row.id}"))
+    console.status("")
+    too_far = [machine for machine in found.machines if machine.mape_percent > max_mape]
+    if as_json:
+        document = found.to_dict()
+        console.json({**document, "max_mape_percent": max_mape, "status": "failed" if too_far else "met"})
+    elif console.wants_text:
+        _print(found, console)
+    for row in found.problems:
+        console.error(f"{row.measurement.where}: {row.measurement.id}: not simulated: {row.problem}")
+    for machine in too_far:
+        found_error = f"{machine.mape_percent:.2f} %"
+        console.error(f"{machine.arch}: expected a mean error of at most {max_mape:g} %, not {found_error}")
+    if not found.machines:
+        return 2
+    return int(bool(too_far))
+
+
+def _print(found: Validation, console: Console) -> None:
+    shown = [_cells(row) for row in found.rows if not row.problem]
+    console.table(("row", "arch", "measured", "modelled", "error", "active shares: modelled / measured"), shown)
+    for machine in found.machines:
+        rows = f"{machine.rows} row{'s' if machine.rows > 1 else ''}"
+        console.out(
+            f"{machine.arch}: mean error {machine.mape_percent:.2f} %, worst {machine.worst_percent:.2f} %, over {rows}"
+        )
+
+
+def _cells(row: Row) -> tuple[str, ...]:
+    assert row.modelled_ms is not None
+    shares = (f"{ratio.unit} {ratio.modelled:.3f} / {ratio.measured:.3f}" for ratio in row.ratios)
+    measured = row.measurement.time_ms
+    return (
+        row.measurement.id,
+        row.measurement.arch,
+        f"{measured:.4f} ms",
+        f"{row.modelled_ms:.4f} ms",
+        f"{row.error_percent:+.2f} %",
+        "  ".join(shares),
+    )
