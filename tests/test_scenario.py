@@ -166,7 +166,7 @@ OTHER_BAD = [
     (QUANTIZE.replace("{kind: normal}", "{kind: normal}, b: {kind: normal}"), "inputs.b: expected only inputs.a"),
     (QUANTIZE.replace("{kind: normal}", "{kind: normal, rule: floor}"), "for hif4, not 'floor'"),
     (PROGRAM + "tiling: {kind: n_split}\n", "tiling: expected either a program or a problem"),
-    (TEXT.replace("out: bf16", "out: bf16, epilogue: {offset: 3}"), "problem.epilogue.offset: expected 0, as only an"),
+    (TEXT.replace("out: bf16", "out: bf16, epilogue: {offset: 3}"), "problem.epilogue.offset: expected 0"),
     (PROGRAM + "inputs: {}\n", "inputs: expected either a program or a problem"),
     ("", "expected a mapping with name, arch, problem and tiling, not nothing"),
     ("[1]", "expected a mapping with name, arch, problem and tiling, not [1]"),
