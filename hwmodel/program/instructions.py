@@ -92,7 +92,7 @@ class Cast(NamedTuple):
 
 
 class Order(NamedTuple):
-    """How a matmul adds; ``group`` is the run of K with constant scales, ``scale_on`` where block scales are applied."""
+    """How a matmul adds; ``group`` is the run of K with constant scales, ``scale_on`` where they are applied."""
 
     order: Literal["seq", "group", "f64", "blas"] = "seq"
     group: int = 0
@@ -110,7 +110,8 @@ class Instruction(NamedTuple):
 
     ``number`` is its place in program order (contention is arbitrated by it). ``values`` says what happens to the
     values where the operation leaves a choice (`Cast`, `Order`); it never changes the time. ``label`` says which tile
-    it works on, for people: (("m", 0), ("n", 3)).
+    it works on, for people: (("m", 0), ("n", 3)). ``frees`` are set as soon as the engine can take its next
+    instruction: the operands have been read, the results may still be on their way.
     """
 
     number: int
@@ -123,6 +124,7 @@ class Instruction(NamedTuple):
     sets: tuple[Signal, ...] = ()
     values: NamedTuple | None = None
     label: tuple[tuple[str, int], ...] = ()
+    frees: tuple[Signal, ...] = ()
 
 
 def label_text(label: tuple[tuple[str, int], ...]) -> str:

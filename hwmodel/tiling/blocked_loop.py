@@ -133,9 +133,10 @@ class CoreLoop:
         """Scales of a slice: K [k0, k0 + k) of scale buffer ``s``, which holds ``depth`` of K for ``rows`` rows."""
         kind = self.a if side == "a" else self.b
         offsets = self.layout.a_scale_offsets if side == "a" else self.layout.b_scale_offsets
-        held = sizes.scale_tile(kind, "l1", offsets[s], rows, depth)
+        layout = "ZZ" if side == "a" else "NN"
+        held = sizes.scale_tile(kind, "l1", offsets[s], rows, depth, layout)
         offset = (q * self.halves[f"l0{side}"]) >> SCALE_ADDRESS_SHIFT
-        tile = sizes.scale_tile(kind, f"l0{side}_mx", offset, rows, k)
+        tile = sizes.scale_tile(kind, f"l0{side}_mx", offset, rows, k, layout)
         return _Cut(Extract(tile.size, f"l0{side}_mx"), (sizes.scale_columns(held, kind, k0, k),), (tile,))
 
     def _make_matmul(self, m: int, k: int, n: int, accumulate: bool) -> Matmul:
@@ -301,7 +302,7 @@ class CoreLoop:
         tile = sizes.l1_tile(self.b, self.layout.b_offsets[p], depth, n, k_axis=0)
         load("b", self.load("b", depth, n, b_distance), Window("b", k0, n0, depth, n), tile, (), done=not scaled)
         if scaled:
-            tile = sizes.scale_tile(self.b, "l1", self.layout.b_scale_offsets[s], n, scale_depth)
+            tile = sizes.scale_tile(self.b, "l1", self.layout.b_scale_offsets[s], n, scale_depth, "NN")
             window = Window("b_scale", n0, k0, n, scale_depth)
             load("b", self.scale_load("b", tile, b_distance), window, tile, (), done=True)
 

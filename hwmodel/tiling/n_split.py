@@ -165,7 +165,7 @@ def _lower(plan: NSplitPlan) -> Program:
     a_l1 = sizes.l1_tile(a, 0, m, k, k_axis=1)
     a_scale_l1 = sizes.scale_tile(a, "l1", round_up(a_l1.size, unit), m, k)
     b_l1 = sizes.l1_tile(b, round_up(a_scale_l1.offset + a_scale_l1.size, unit), k, n, k_axis=0)
-    b_scale_l1 = sizes.scale_tile(b, "l1", round_up(b_l1.offset + b_l1.size, unit), n, k)
+    b_scale_l1 = sizes.scale_tile(b, "l1", round_up(b_l1.offset + b_l1.size, unit), n, k, "NN")
     l0a_layout = arch.spec.l0a_layout
     a_l0 = sizes.l0_tile(a, "l0a", 0, m, k, l0a_layout)
     a_scale_l0 = sizes.scale_tile(a, "l0a_mx", 0, m, k)
@@ -211,7 +211,7 @@ def _lower(plan: NSplitPlan) -> Program:
         width = min(plan.tile_n, n - col)
         label = (("n", j),)
         b_l0 = sizes.l0_tile(b, "l0b", q * l0_half, k, width, "ZN")
-        b_scale_l0 = sizes.scale_tile(b, "l0b_mx", (q * l0_half) >> SCALE_ADDRESS_SHIFT, width, k)
+        b_scale_l0 = sizes.scale_tile(b, "l0b_mx", (q * l0_half) >> SCALE_ADDRESS_SHIFT, width, k, "NN")
         acc = sizes.acc_tile(c * l0c_half, m, width, acc_dtype)
         waits = ((Wait("MTE2>MTE1:1"),) if j == 0 else ()) + ((Wait(f"M>MTE1:{q}"),) if j >= plan.buffers.l0 else ())
         ready = (Signal(f"MTE1>M:{q}"),)

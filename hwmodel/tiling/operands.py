@@ -66,9 +66,8 @@ def l0_tile(kind: OperandKind, space: str, offset: int, rows: int, cols: int, la
     return Tile(space, offset, kind.bytes_of(*padded), kind.dtype, rows, cols, layout, "data", padded)
 
 
-def scale_tile(kind: OperandKind, space: str, offset: int, rows: int, k: int) -> Tile:
-    """Scale cells of ``rows`` rows of A or columns of B over ``k``: row fractals first, then K."""
-    layout = "ZZ" if space != "l0b_mx" else "NN"
+def scale_tile(kind: OperandKind, space: str, offset: int, rows: int, k: int, layout: str = "ZZ") -> Tile:
+    """Scale cells over ``k`` of ``rows`` rows of A (layout ZZ) or columns of B (NN): row fractals first, then K."""
     padded = (round_up(rows, CELL_ROWS), round_up(k, CELL_K))
     return Tile(space, offset, kind.scale_bytes(rows, k), kind.dtype, rows, k, layout, "scale", padded)
 
