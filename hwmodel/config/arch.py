@@ -10,7 +10,6 @@ from hwmodel import numerics as nm
 from hwmodel.arch import Arch, ArchSpec, Source
 from hwmodel.config.overrides import Override, apply, in_order
 from hwmodel.config.paths import FieldPath, format_path
-from hwmodel.config.plain import plain
 from hwmodel.config.positions import NOWHERE, FileLayer, Positions
 from hwmodel.config.reader import read_file
 from hwmodel.config.resources import find_arch, shown_path
@@ -98,7 +97,7 @@ def _over_base(
 def _all_sources(spec: ArchSpec, stated: dict[FieldPath, Source]) -> dict[str, Source]:
     """Sources by dotted path, in the order of the specification, with those that only a default gives."""
     found: dict[str, Source] = {}
-    for path, _ in numbers(plain(spec)):
+    for path, _ in numbers(spec):
         near = next((path[:cut] for cut in range(len(path), 0, -1) if path[:cut] in stated), None)
         found[format_path(near or path)] = stated[near] if near else DEFAULT
     for path, source in stated.items():

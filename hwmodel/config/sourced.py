@@ -6,6 +6,8 @@ from collections.abc import Iterator
 from fractions import Fraction
 from typing import Any
 
+from pydantic import BaseModel
+
 from hwmodel.arch import CONFIDENCES, Source
 from hwmodel.config.paths import FieldPath, format_path
 from hwmodel.config.positions import Positions
@@ -92,7 +94,9 @@ def is_number(value: Any) -> bool:
 
 
 def numbers(data: Any, path: FieldPath = ()) -> Iterator[tuple[FieldPath, Any]]:
-    """Every number in plain data with its path, those that are structure left out."""
+    """Every number in plain data or a model with its path, those that are structure left out."""
+    if isinstance(data, BaseModel):
+        data = data.__dict__
     if isinstance(data, dict):
         for name, value in data.items():
             if path or name not in STRUCTURE:
