@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
@@ -31,7 +32,7 @@ def parse_overrides(given: Overrides) -> list[Override]:
     if given is None:
         return []
     if isinstance(given, Mapping):
-        return [Override(_path(path, path), value) for path, value in given.items()]
+        return [Override(_path(path, path), _plain(value)) for path, value in given.items()]
     return [parse_override(text) for text in given]
 
 
@@ -45,6 +46,17 @@ def parse_override(text: str) -> Override:
         return Override(_path(name, text), read_text(value, SET + name).data)
     except ConfigError as error:
         raise ConfigError(SET + name, error.field, error.problem) from None
+
+
+def _plain(value: Any) -> Any:
+    """A Python value as YAML would give it: numpy numbers and paths become plain ones."""
+    if isinstance(value, Mapping):
+        return {str(name): _plain(item) for name, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(item) for item in value]
+    if isinstance(value, os.PathLike):
+        return os.fspath(value)
+    return value.item() if hasattr(value, "item") and getattr(value, "ndim", 0) == 0 else value
 
 
 def _path(name: str, text: str) -> FieldPath:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -38,6 +41,13 @@ def test_no_path(text: str) -> None:
 def test_no_yaml() -> None:
     with pytest.raises(ConfigError, match=r"--set problem.m: expected YAML text"):
         parse_override("problem.m={a")
+
+
+def test_python_values_become_plain() -> None:
+    given = {"a": np.int64(3), "b": (1, np.float32(0.5)), "c": {"d": Path("x/y")}, "e": None}
+    values = [override.value for override in parse_overrides(given)]
+    assert values == [3, [1, 0.5], {"d": "x/y"}, None]
+    assert type(values[0]) is int
 
 
 def test_both_forms() -> None:
