@@ -75,7 +75,7 @@ def scale_tile(kind: OperandKind, space: str, offset: int, rows: int, k: int, la
 def acc_tile(offset: int, rows: int, cols: int, dtype: str) -> Tile:
     """Sums in L0C: NZ with 16 x 16 fractals of 4 bytes."""
     padded = (round_up(rows, FRACTAL), round_up(cols, FRACTAL))
-    return Tile("l0c", offset, padded[0] * padded[1] * ACC_BYTES, dtype, rows, cols, "NZ", "acc", padded)
+    return Tile("l0c", offset, padded[0] * padded[1] * ACC_BYTES, dtype, rows, cols, "ACC", "acc", padded)
 
 
 def columns(tile: Tile, kind: OperandKind, col: int, cols: int) -> Part:
