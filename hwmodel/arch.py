@@ -16,8 +16,9 @@ from pydantic import Field
 from hwmodel.quantities import common_rate
 from hwmodel.units import UNITS, UnitKind
 from hwmodel.units.base import Cycles, Rate, Spec, UnitSpec
-from hwmodel.units.cube import CubeSpec, macs_per_cycle
 
+OVERRIDE = "override"
+"""Source of a number that was set for one run (``--set``) and says nothing about itself."""
 CONFIDENCES = ("spec", "silicon", "derived", "fit", "assumed")
 
 
@@ -25,11 +26,17 @@ class BufferSpec(Spec):
     """An on-chip buffer."""
 
     capacity_bytes: int = Field(gt=0, description="for one core")
+    partitions: int = Field(default=1, gt=0, description="rows of the buffer; an address counts bytes inside one")
     allocation_bytes: int = Field(default=32, gt=0, description="start and size of a tile are multiples of it")
     banks: int | Literal["none", "per_tile"] = Field(
         default="none",
         description="two engines in one bank take turns; none: not modelled, per_tile: a bank for each tile",
     )
+
+    @property
+    def partition_bytes(self) -> int:
+        """What an address can reach: the capacity of one partition, all of it where there is only one."""
+        return self.capacity_bytes // self.partitions
 
 
 class LinkSpec(Spec):
@@ -53,6 +60,14 @@ class OperandPairs(Spec):
     plain: tuple[tuple[str, str], ...] = Field(default=(), description="TMATMUL")
 
 
+class KnownError(Spec):
+    """How far the machine is from published measurements: what ``hwmodel validate`` finds."""
+
+    measurements: int = Field(gt=0, description="kernels that were measured and simulated")
+    mape_percent: float = Field(ge=0, description="mean absolute error of their time")
+    worst_percent: float = Field(ge=0, description="largest absolute error of their time")
+
+
 UnitUnion: TypeAlias = Annotated[Union[tuple(kind.spec for kind in UNITS.values())], Field(discriminator="kind")]  # type: ignore[valid-type]  # noqa: UP007
 
 
@@ -64,6 +79,7 @@ class ArchSpec(Spec):
     family: Literal["ascend", "neuron"]
     description: str = ""
     calibrated: bool = Field(default=False, description="true where silicon measurements back the timing")
+    validation: KnownError | None = Field(default=None, description="where calibrated: the errors that are left")
     clock_mhz: Rate = Field(description="reference clock: the Cube's or the PE's")
     cores: int = Field(gt=0)
     launch_cycles: Cycles = Field(default=0, description="from the start of the kernel to the first instruction")
@@ -105,13 +121,23 @@ class Arch:
         """Name of the machine."""
         return self.spec.name
 
+    @property
+    def calibrated(self) -> bool:
+        """Whether measurements back the timing: not any more once somebody has overridden a number."""
+        return self.spec.calibrated and all(source.source != OVERRIDE for source in self.sources.values())
+
+    @property
+    def known_error(self) -> KnownError | None:
+        """The errors that are left, where the machine is calibrated."""
+        return self.spec.validation if self.calibrated else None
+
     def unit(self, kind: str) -> Any:
         """Specification of the unit of that kind."""
         return self.spec.units[kind]
 
     def buffer_bytes(self, name: str) -> int:
-        """Capacity of a buffer in bytes."""
-        return self.spec.buffers[name].capacity_bytes
+        """Capacity of a buffer in bytes, of one partition where it has several."""
+        return self.spec.buffers[name].partition_bytes
 
     @cached_property
     def tick_rate(self) -> Fraction:
@@ -126,13 +152,14 @@ class Arch:
 
     @cached_property
     def units(self) -> dict[str, Unit]:
-        """The units by the name of their engine."""
-        return {
-            UNITS[spec.kind].engine: Unit(
-                name, UNITS[spec.kind], spec, int(self.tick_rate / (spec.clock_mhz or self.spec.clock_mhz))
-            )
-            for name, spec in self.spec.units.items()
-        }
+        """The units by the names of their engines."""
+        found = {}
+        for name, spec in self.spec.units.items():
+            kind = UNITS[spec.kind]
+            ticks = int(self.tick_rate / (spec.clock_mhz or self.spec.clock_mhz))
+            unit = Unit(kind.unit or name, kind, spec, ticks)
+            found.update(dict.fromkeys(kind.engines_of(spec), unit))
+        return found
 
     @property
     def clock_hz(self) -> Fraction:
@@ -145,8 +172,11 @@ class Arch:
 
     def peak_macs_per_cycle(self, a: str, b: str) -> int:
         """Multiply-adds a cycle and core for a pair of operands."""
-        cube = next(unit for unit in self.spec.units.values() if isinstance(unit, CubeSpec))
-        return macs_per_cycle(cube, a, b)
+        return max(
+            kind.peak_macs(spec, a, b)
+            for kind, spec in ((UNITS[spec.kind], spec) for spec in self.spec.units.values())
+            if kind.peak_macs is not None
+        )
 
 
 __all__ = ["CONFIDENCES", "Arch", "ArchSpec", "BufferSpec", "L2Spec", "LinkSpec", "OperandPairs", "Source", "UnitSpec"]

@@ -80,7 +80,7 @@ class Prepared:
 def limits_of(scenario: Scenario) -> dict[str, BufferLimits]:
     """Capacity and allocation unit of each buffer of the scenario's machine."""
     buffers = scenario.arch.spec.buffers.items()
-    return {name: BufferLimits(buffer.capacity_bytes, buffer.allocation_bytes) for name, buffer in buffers}
+    return {name: BufferLimits(buffer.partition_bytes, buffer.allocation_bytes) for name, buffer in buffers}
 
 
 @contextmanager

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable
+from fractions import Fraction
 from typing import Any, NamedTuple
 
 from hwmodel.arch import Arch, BufferSpec, LinkSpec, Unit
@@ -10,20 +11,23 @@ from hwmodel.errors import DeadlockError
 from hwmodel.program.instructions import Instruction, Sync
 from hwmodel.program.memory import Part, Tile
 from hwmodel.program.program import CoreProgram, Program
-from hwmodel.sim import InOrderEngine, Kernel, Link
+from hwmodel.sim import InOrderEngine, Kernel, Link, Overlap, OverlappedEngine
 from hwmodel.sim.engine import Cost
 from hwmodel.trace import Row, Trace
-from hwmodel.units import UNITS
-from hwmodel.units.storage import Array, Storage
+from hwmodel.units import STORAGES, UNITS, Memory
+from hwmodel.units.storage import Array
 
 
 class Executor:
     """Answers what an engine asks about its unit. Costs are remembered by parameters."""
 
     def __init__(
-        self, unit: Unit, links: dict[str, Link], banked: dict[str, BufferSpec], storage: Storage | None
+        self, unit: Unit, links: dict[str, Link], banked: dict[str, BufferSpec], storage: Memory | None, engine: str
     ) -> None:
         self.unit = unit
+        pace = unit.kind.pace
+        self.throttle = None if pace is None else pace(unit.spec, unit.ticks_per_cycle, engine)
+        self._overlaps: dict[NamedTuple, Overlap] = {}
         self.links = links
         self.banked = {space: buffer for space, buffer in banked.items() if space in unit.kind.spaces}
         self.storage = storage
@@ -48,15 +52,28 @@ class Executor:
         flows = tuple((self.links[move.link], move.size) for move in unit.kind.traffic(unit.spec, params))
         return Cost(ticks, flows)
 
+    def overlap(self, params: NamedTuple) -> Overlap:
+        """Times of an instruction of an engine whose instructions overlap."""
+        found = self._overlaps.get(params)
+        if found is None:
+            found = Overlap(0, 0, 0, 0)
+            if not isinstance(params, Sync):
+                assert self.unit.kind.timing is not None
+                ticks = self.unit.ticks_per_cycle
+                found = Overlap(*(cycles * ticks for cycles in self.unit.kind.timing(self.unit.spec, params)))
+            self._overlaps[params] = found
+        return found
+
     def _banks_of(self, instruction: Instruction) -> tuple[Hashable, ...]:
+        banks: tuple[Hashable, ...] = ()
         for operand in (*instruction.writes, *instruction.reads):
             tile = operand.tile if isinstance(operand, Part) else operand
             if isinstance(tile, Tile) and tile.space in self.banked:
                 found = self._banks.get(tile)
                 if found is None:
                     found = self._banks[tile] = banks_of(tile, self.banked[tile.space])
-                return found
-        return ()
+                banks = found if not banks or banks == found else tuple(dict.fromkeys(banks + found))
+        return banks
 
     def _capture(self, instruction: Instruction) -> Any:
         if isinstance(instruction.params, Sync):
@@ -76,7 +93,7 @@ def banks_of(tile: Tile, buffer: BufferSpec) -> tuple[Hashable, ...]:
     if buffer.banks == "per_tile":
         return (f"{tile.space}:{tile.offset}",)
     assert isinstance(buffer.banks, int)
-    size = buffer.capacity_bytes // buffer.banks
+    size = buffer.partition_bytes // buffer.banks
     last = min(buffer.banks - 1, (tile.offset + tile.size - 1) // size)
     return tuple(f"{tile.space}:{bank}" for bank in range(tile.offset // size, last + 1))
 
@@ -101,9 +118,9 @@ class Machine:
         self.links = {name: self._link(name, link) for name, link in arch.spec.links.items()}
         self.rows: list[Row] = []
         self.engines: list[dict[str, InOrderEngine]] = []
-        self.storages: list[Storage | None] = []
+        self.storages: list[Memory | None] = []
         stages = {op: stage for kind in UNITS.values() for op, stage in kind.operations.items()}
-        self._engine_stages = {kind.engine: min(kind.operations.values()) for kind in UNITS.values()}
+        self._engine_stages = {name: min(unit.kind.operations.values()) for name, unit in self.units.items()}
         self._stages = stages
         self._gm, self._as_bytes = gm, as_bytes
         banked = {name: buffer for name, buffer in arch.spec.buffers.items() if buffer.banks != "none"}
@@ -125,17 +142,24 @@ class Machine:
         found = self._stages.get(instruction.op)
         return self._engine_stages.get(instruction.engine, 0) if found is None else found
 
-    def _add_core(self, core: CoreProgram, banked: dict[str, BufferSpec], storage: Storage | None) -> None:
+    def _add_core(self, core: CoreProgram, banked: dict[str, BufferSpec], storage: Memory | None) -> None:
         streams: dict[str, list[Instruction]] = {engine: [] for engine in self.units}
         for instruction in core.instructions:
             streams[instruction.engine].append(instruction)
         engines: dict[str, InOrderEngine] = {}
+        servers: dict[str, Link] = {}
+        launch = self.arch.spec.launch_cycles * self.ticks_per_cycle
         for engine, unit in self.units.items():
-            row = Row(core.core, engine, unit.name, tuple(streams[engine]))
+            row = Row(core.core, engine, unit.name, tuple(streams[engine]), unit.kind.timing is not None)
             self.rows.append(row)
-            executor = Executor(unit, self.links, banked, storage)
-            launch = self.arch.spec.launch_cycles * self.ticks_per_cycle
-            engines[engine] = InOrderEngine(self.kernel, row, executor, self._stage, engines, launch)
+            executor = Executor(unit, self.links, banked, storage, engine)
+            if row.parallel:
+                server = servers.setdefault(unit.name, Link(self.kernel, unit.name, Fraction(1), Fraction(1)))
+                engines[engine] = OverlappedEngine(
+                    self.kernel, row, executor, self._stage, engines, launch, server
+                )
+            else:
+                engines[engine] = InOrderEngine(self.kernel, row, executor, self._stage, engines, launch)
         self.engines.append(engines)
 
     def run(self) -> Trace:
@@ -149,7 +173,7 @@ class Machine:
         stuck = [engine.describe() for engine in everyone if engine.process.is_alive]
         if stuck:
             raise DeadlockError(int(self.kernel.env.now) // self.ticks_per_cycle, tuple(stuck))
-        end = max((row.ends[-1] for row in self.rows if row.ends), default=0)
+        end = max((max(row.ends) if row.parallel else row.ends[-1] for row in self.rows if row.ends), default=0)
         launch = self.arch.spec.launch_cycles * self.ticks_per_cycle
         folded = tuple(core.stands_for for core in self.program.cores)
         return Trace(self.rows, end, launch, self.ticks_per_cycle, folded)
@@ -171,7 +195,8 @@ class Machine:
                     kind = self.units[instruction.engine].kind
                     kind.commit(instruction, storage, kind.capture(instruction, storage))
 
-    def _storage(self, origins: dict[str, tuple[int, int]]) -> Storage:
+    def _storage(self, origins: dict[str, tuple[int, int]]) -> Memory:
         assert self._gm is not None
-        capacities = {name: buffer.capacity_bytes for name, buffer in self.arch.spec.buffers.items()}
-        return Storage(capacities, self._gm, self.program.tensors, origins, as_bytes=self._as_bytes)
+        capacities = {name: buffer.partition_bytes for name, buffer in self.arch.spec.buffers.items()}
+        kind = STORAGES[self.arch.spec.family]
+        return kind(capacities, self._gm, self.program.tensors, origins, as_bytes=self._as_bytes)

@@ -44,6 +44,9 @@ class Tile(NamedTuple):
     ``offset`` and ``size`` are bytes and include the padding; ``rows`` x ``cols`` is the valid extent in elements,
     ``padded`` what the bytes have room for. ``kind`` is ``"data"``, ``"scale"`` (cells of a block format; ``cols``
     counts K elements) or ``"acc"``.
+
+    In a buffer with partitions (Neuron) each row lies in a partition of its own, from ``partition`` on, and
+    ``offset`` and ``size`` are bytes inside every one of them.
     """
 
     space: str
@@ -55,6 +58,7 @@ class Tile(NamedTuple):
     layout: str
     kind: str = "data"
     padded: tuple[int, int] = (0, 0)
+    partition: int = 0
 
 
 class Part(NamedTuple):
@@ -85,4 +89,7 @@ def describe(operand: Operand) -> str:
     tile = operand.tile if isinstance(operand, Part) else operand
     what = tile.dtype if tile.kind == "data" else f"{tile.dtype} {tile.kind}"
     place = f"{tile.space}[{operand.offset}:{operand.offset + operand.size}]"
+    if tile.partition:
+        first = tile.partition + (operand.row if isinstance(operand, Part) else 0)
+        place = f"{tile.space}[p{first}:{first + operand.rows}, {operand.offset}:{operand.offset + operand.size}]"
     return f"{place} {what} {operand.rows}x{operand.cols} {tile.layout}"

@@ -77,4 +77,6 @@ def instruction_text(instruction: Instruction) -> str:
         parts.append("wait " + " ".join(waits))
     if sets:
         parts.append("set " + " ".join(sets))
+    if instruction.frees:
+        parts.append("free " + " ".join(signal.signal for signal in instruction.frees))
     return "  ".join(parts)

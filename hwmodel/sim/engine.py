@@ -92,7 +92,8 @@ class InOrderEngine:
         env = self.kernel.env
         since = int(env.now)
         banks = self.kernel.banks_of(self.row.core)
-        bank = next((bank for bank in request.banks if bank in banks.holders), request.banks[0])
+        others = (bank for bank in request.banks if banks.holders.get(bank, request.owner) != request.owner)
+        bank = next(others, request.banks[0])
         request.event = Event(env)
         self.waiting_for = f"bank {bank}"
         yield request.event

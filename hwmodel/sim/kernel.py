@@ -74,12 +74,16 @@ class Request:
 
 
 class Banks:
-    """Banks of all buffers of a core; one holder each, granted in the order of instruction numbers."""
+    """Banks of all buffers of a core; one engine holds each, granted in the order of instruction numbers.
 
-    __slots__ = ("holders", "last", "pending")
+    Overlapping instructions of one engine hold a bank together.
+    """
+
+    __slots__ = ("_counts", "holders", "last", "pending")
 
     def __init__(self) -> None:
-        self.holders: dict[Hashable, Request] = {}
+        self.holders: dict[Hashable, str] = {}
+        self._counts: dict[Hashable, int] = {}
         self.last: dict[Hashable, tuple[str, int]] = {}
         self.pending: list[Request] = []
 
@@ -89,13 +93,16 @@ class Banks:
             self.pending.sort(key=lambda request: request.number)
         left = []
         blocked: set[Hashable] = set()
+        holders, counts = self.holders, self._counts
         for request in self.pending:
-            if any(bank in self.holders or bank in blocked for bank in request.banks):
+            owner = request.owner
+            if any(bank in blocked or holders.get(bank, owner) != owner for bank in request.banks):
                 blocked.update(request.banks)
                 left.append(request)
                 continue
             for bank in request.banks:
-                self.holders[bank] = request
+                holders[bank] = owner
+                counts[bank] = counts.get(bank, 0) + 1
             request.granted = True
             if request.event is not None:
                 request.event.succeed()
@@ -104,7 +111,9 @@ class Banks:
     def release(self, request: Request) -> None:
         """Give back what ``request`` holds."""
         for bank in request.banks:
-            del self.holders[bank]
+            self._counts[bank] -= 1
+            if not self._counts[bank]:
+                del self.holders[bank]
             self.last[bank] = (request.owner, request.position)
 
 

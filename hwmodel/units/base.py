@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Annotated, Any, NamedTuple
+from typing import Annotated, Any, NamedTuple, Protocol
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, PlainSerializer
 
 from hwmodel.program.instructions import Instruction
-from hwmodel.units.storage import Storage
 
 
 def _exact(value: object) -> object:
@@ -57,17 +56,42 @@ class Traffic(NamedTuple):
     size: int
 
 
+class Timing(NamedTuple):
+    """How an engine overlaps its instructions, in its own cycles.
+
+    It takes the next one after ``issue``. This one ends after ``before``, then ``work`` on a server that the unit's
+    engines share (in order for one engine, in equal shares among several), then ``after``.
+    """
+
+    issue: int
+    before: int
+    work: int = 0
+    after: int = 0
+
+
+class Pace(Protocol):
+    """A clock that is slowed down at times: knows what its engine did before."""
+
+    def stretch(self, now: int, ticks: int) -> int:
+        """Ticks that work of ``ticks`` at full speed takes when it begins at ``now``; remembers that it was done."""
+        ...
+
+
 @dataclass(frozen=True)
 class UnitKind:
     """One entry of the table of units.
 
-    ``engine`` is the pipe's name in programs and traces; ``operations`` maps each operation to its place in the
-    pipeline (load < extract < multiply < drain), which tells a wait for input from a wait for space; ``spaces`` are
-    the buffers it touches.
+    ``engine`` is the pipe's name in programs and traces, ``engines(spec)`` all of them where a unit has several;
+    ``unit`` is the name under which its time is reported, where that is not its kind. ``operations`` maps each
+    operation to its place in the pipeline (load < extract < multiply < drain < store), which tells a wait for input
+    from a wait for space; ``spaces`` are the buffers it touches.
     ``cycles(spec, params)`` is the time an instruction takes apart from shared links, ``traffic(spec, params)`` what it
     moves over those. ``capture`` reads its operands from the storage at the start, ``commit`` writes what it made of
     them at the end. ``gm_bytes(params)`` is what it reads from and writes to global memory, ``macs(params)`` its
-    multiply-adds.
+    multiply-adds, ``peak_macs(spec, a, b)`` the most of them in a cycle.
+
+    ``timing(spec, params)`` is given where instructions overlap: then ``cycles`` is how long each takes from start to
+    end. ``pace(spec, ticks_per_cycle, engine)`` makes the throttle of an engine that has one.
     """
 
     kind: str
@@ -76,9 +100,18 @@ class UnitKind:
     operations: dict[str, int]
     spaces: frozenset[str]
     cycles: Callable[[Any, Any], int]
-    capture: Callable[[Instruction, Storage], Any]
-    commit: Callable[[Instruction, Storage, Any], None]
+    capture: Callable[[Instruction, Any], Any]
+    commit: Callable[[Instruction, Any, Any], None]
     traffic: Callable[[Any, Any], tuple[Traffic, ...]] = lambda _spec, _params: ()
     gm_bytes: Callable[[Any], tuple[int, int]] = lambda _params: (0, 0)
     macs: Callable[[Any], int] = lambda _params: 0
     summary: str = ""
+    unit: str = ""
+    engines: Callable[[Any], tuple[str, ...]] | None = None
+    peak_macs: Callable[[Any, str, str], int] | None = None
+    timing: Callable[[Any, Any], Timing] | None = None
+    pace: Callable[[Any, int, str], Pace | None] | None = None
+
+    def engines_of(self, spec: Any) -> tuple[str, ...]:
+        """Names of the unit's engines."""
+        return (self.engine,) if self.engines is None else self.engines(spec)

@@ -124,6 +124,7 @@ UNIT = UnitKind(
     spaces=frozenset({"l0a", "l0b", "l0a_mx", "l0b_mx", "l0c"}),
     cycles=cycles,
     macs=lambda params: params.m * params.k * params.n,
+    peak_macs=macs_per_cycle,
     capture=capture,
     commit=commit,
     summary="matrix multiply into L0C (pipe M)",

@@ -1,0 +1,38 @@
+"""Parameters of Neuron instructions: all that their duration depends on. The matmul itself is `Matmul`."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+
+class Transfer(NamedTuple):
+    """DMA between HBM and SBUF: ``rows`` pieces of ``row_bytes`` contiguous bytes, one a partition.
+
+    ``read_bytes`` and ``written_bytes`` are what it moves from and to HBM.
+    """
+
+    rows: int
+    row_bytes: int
+    read_bytes: int
+    written_bytes: int
+
+
+class Weights(NamedTuple):
+    """Weight load: ``rows`` (K) x ``columns`` of ``dtype`` into a copy of the array's weights."""
+
+    rows: int
+    columns: int
+    dtype: str
+
+
+class Evacuate(NamedTuple):
+    """An instruction of the Vector or Scalar engine on ``elements`` of each partition.
+
+    ``what`` names its cost: ``copy``, ``add`` (one input in PSUM), ``quantize``, ``accumulate``, ``read_accumulator``.
+    """
+
+    what: str
+    elements: int
+
+
+Parameters = Transfer | Weights | Evacuate

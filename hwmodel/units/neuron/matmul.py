@@ -1,0 +1,142 @@
+"""What the PE array does to values: weights into a copy of the array, products into PSUM.
+
+out[p, n] = sum over k of (ifmap[k, n] - zpI)(weights[k, p] - zpW), k ascending from +0, each product and each sum
+rounded to fp32; the finished product is added to the bank with one fp32 addition an element.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from hwmodel import numerics as nm
+from hwmodel.program.instructions import Instruction, Order
+from hwmodel.program.memory import Part, Tile
+from hwmodel.program.neuron import Weights
+from hwmodel.program.neuron_dtypes import NEURON_DTYPES
+from hwmodel.units.neuron.operands import Operand, doubled, widened
+from hwmodel.units.neuron.storage import CoreMemory
+from hwmodel.units.neuron.variants import sparse_product, transposed
+from hwmodel.units.storage import Array
+
+
+class WeightsValues(NamedTuple):
+    """Operands of a weight load beside the data: scale slots, and an index of rows to gather (in this order)."""
+
+    scales: bool = False
+    gather: bool = False
+
+
+class MatmultValues(NamedTuple):
+    """What a matmul does to values.
+
+    ``start`` clears ``clear`` = (offset, bytes) of PSUM over ``partitions`` = (first, count) before it adds. Without
+    it the product is added where somebody wrote since, and copied elsewhere. ``sparse_ratio`` > 0: structured sparse,
+    groups of 4 x ratio rows. Operands after the weights copy and the ifmap: scale slots, or the index of a sparse one.
+    """
+
+    order: Order = Order()
+    start: bool = True
+    clear: tuple[int, int] = (0, 0)
+    partitions: tuple[int, int] = (0, 0)
+    weights_zero: int | None = None
+    ifmap_zero: int | None = None
+    mode: int = 0
+    transpose: bool = False
+    sparse_ratio: int = 0
+    fp32r_bits: int = 11
+
+
+class Found(NamedTuple):
+    """What a matmul found when it started."""
+
+    weights: Operand
+    ifmap: Operand
+    tags: Array | None = None
+
+
+def capture(instruction: Instruction, storage: CoreMemory) -> Operand | Found:
+    """Operands as they lie in SBUF, or the weights and the moving rows."""
+    parts = [operand for operand in instruction.reads if isinstance(operand, Part)]
+    if isinstance(instruction.params, Weights):
+        how = instruction.values if isinstance(instruction.values, WeightsValues) else WeightsValues()
+        return _weights(parts, how, storage)
+    multiply = instruction.values
+    assert isinstance(multiply, MatmultValues)
+    copy, moving, *rest = parts
+    extra = storage.read(rest[0]) if rest else None
+    codes = storage.read(moving)
+    weights = storage.weights.get(copy.tile.offset) or _garbage(copy.tile)
+    if multiply.sparse_ratio:
+        return Found(weights, Operand(codes, moving.tile.dtype), extra)
+    return Found(weights, Operand(codes, moving.tile.dtype, extra))
+
+
+def _weights(parts: list[Part], how: WeightsValues, storage: CoreMemory) -> Operand:
+    data, *rest = parts
+    codes = storage.read(data)
+    slots = storage.read(rest.pop(0)) if how.scales else None
+    if how.gather:
+        codes = codes[gather_rows(storage.read(rest.pop(0)))]
+    return Operand(codes, data.tile.dtype, slots)
+
+
+def gather_rows(index: Array) -> Array:
+    """Row numbers from an index tensor with one element a partition."""
+    return index.reshape(-1).astype(np.int64)
+
+
+def _garbage(tile: Tile) -> Operand:
+    """A copy of the weights that nobody loaded."""
+    record = NEURON_DTYPES[tile.dtype]
+    codes = np.full((tile.rows, tile.cols * record.bytes), 0xFF, np.uint8).view(record.numpy)
+    return Operand(codes, tile.dtype)
+
+
+def commit(instruction: Instruction, storage: CoreMemory, payload: Operand | Found) -> None:
+    """Weights into their copy; a product into PSUM, after what the flags ask for."""
+    (tile,) = instruction.writes
+    assert isinstance(tile, Tile)
+    if isinstance(payload, Operand):
+        storage.weights[tile.offset] = payload
+        return
+    how = instruction.values
+    assert isinstance(how, MatmultValues)
+    if how.start:
+        storage.clear_psum(*how.partitions, *how.clear)
+    if how.transpose:
+        storage.write(tile, transposed(payload.weights, payload.ifmap, tile.dtype))
+        return
+    part = Part(tile, 0, 0, tile.rows, tile.cols, tile.offset, tile.size)
+    held = storage.read(part)
+    element = NEURON_DTYPES[tile.dtype].element
+    assert element is not None
+    bank = nm.decode(held, element)
+    if not how.start:
+        rows = slice(tile.partition, tile.partition + tile.rows)
+        written = storage.written("psum")[rows, tile.offset : tile.offset + tile.size : NEURON_DTYPES[tile.dtype].bytes]
+        bank = np.where(written, bank, np.float32(0))
+    sums = accumulate(payload, how, bank, "fp32" if element == "fp32" else "bf16")
+    storage.write(tile, nm.encode(sums, element, overflow="ieee") if element != "fp32" else sums.view(np.uint32))
+
+
+def accumulate(found: Found, how: MatmultValues, bank: Array, keep: str) -> Array:
+    """fp32 [P, N]: ``bank`` plus the product, which is complete before it is added."""
+    weights = doubled(widened(found.weights, how.fp32r_bits), how.mode, weights=True)
+    ifmap = doubled(widened(found.ifmap, how.fp32r_bits), how.mode, weights=False)
+    if how.sparse_ratio:
+        assert found.tags is not None
+        return sparse_product(weights, ifmap, found.tags, how.sparse_ratio, bank)
+    group = how.order.group if how.order.order == "group" else None
+    return nm.matmul(
+        np.ascontiguousarray(weights.T),
+        ifmap,
+        how.order.order,
+        acc=np.ascontiguousarray(bank),
+        k_tile=max(1, weights.shape[0]),
+        group=group,
+        a_zero=how.weights_zero,
+        b_zero=how.ifmap_zero,
+        accumulate="bf16" if keep == "bf16" else "fp32",
+    )
