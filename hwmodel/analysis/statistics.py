@@ -12,7 +12,10 @@ from hwmodel.arch import Arch
 from hwmodel.program.instructions import Sync
 from hwmodel.program.program import Program
 from hwmodel.quantities import ceil_div
-from hwmodel.trace import WAIT_INPUT, WAIT_SPACE, Row, Trace
+from hwmodel.trace import BUSY, WAIT_INPUT, WAIT_SPACE, Row, Trace
+
+SERVER = "(server)"
+"""Stands for what a unit's engines share, among the names of its engines."""
 
 
 @dataclass(frozen=True)
@@ -60,15 +63,17 @@ def statistics(trace: Trace, program: Program, arch: Arch, peak_macs_per_cycle: 
     weights = {core.core: core.stands_for for core in program.cores}
     alone = alone_cycles(program, arch)
     units: dict[str, UnitStatistics] = {}
-    names = list(dict.fromkeys(row.unit for row in trace.rows))
-    for name in names:
+    rows: dict[str, dict[int, list[Row]]] = {}
+    for row in trace.rows:
+        rows.setdefault(row.unit, {}).setdefault(row.core, []).append(row)
+    names = list(rows)
+    cores = sum(weights.values())
+    for name, by_core in rows.items():
         total = np.zeros(4, np.int64)
         count = 0
-        for row in trace.rows_of(name):
-            weight = weights[row.core]
-            total += weight * np.array(row_cycles(row, cycles, trace.ticks_per_cycle), np.int64)
-            count += len(row.starts) * weight
-        cores = sum(weights.values())
+        for core, own in by_core.items():
+            total += weights[core] * np.array(unit_cycles(own, cycles, trace.ticks_per_cycle), np.int64)
+            count += sum(len(row.starts) for row in own) * weights[core]
         busy, wait_input, wait_space, idle = (_mean(int(value), cores) for value in total)
         units[name] = UnitStatistics(
             busy,
@@ -98,13 +103,48 @@ def _mean(total: int, count: int) -> float:
     return total // count if total % count == 0 else total / count
 
 
+def unit_cycles(rows: list[Row], cycles: int, ticks_per_cycle: int) -> tuple[int, int, int, int]:
+    """(busy, wait_input, wait_space, idle) of a unit, padded to ``cycles``.
+
+    A unit with several engines, or with overlapping instructions, is busy when any of them is; it waits for input when
+    it is not busy and any engine does, and for space when none waits for input.
+    """
+    if len(rows) == 1 and not rows[0].parallel:
+        return row_cycles(rows[0], cycles, ticks_per_cycle)
+    found: dict[str, list[tuple[Any, Any]]] = {BUSY: [], WAIT_INPUT: [], WAIT_SPACE: []}
+    for row in rows:
+        starts, ends = _rounded(row.starts, ticks_per_cycle), _rounded(row.ends, ticks_per_cycle)
+        timed = np.flatnonzero(ends > starts)
+        if timed.size == 0:
+            continue
+        found[BUSY].append((starts[timed], ends[timed]))
+        stalls = [stall for stall in row.stalls if timed[0] < stall.position <= timed[-1]]
+        for kind in (WAIT_INPUT, WAIT_SPACE):
+            waits = np.array([(s.start, s.end) for s in stalls if s.kind == kind], np.int64).reshape(-1, 2)
+            waits = _round_up(waits, ticks_per_cycle)
+            found[kind].append((waits[:, 0], waits[:, 1]))
+    covered, parts = [], []
+    total = 0
+    for kind in (BUSY, WAIT_INPUT, WAIT_SPACE):
+        covered += found[kind]
+        starts = np.concatenate([pair[0] for pair in covered]) if covered else np.zeros(0, np.int64)
+        ends = np.concatenate([pair[1] for pair in covered]) if covered else np.zeros(0, np.int64)
+        with_it = _union(starts, ends) if starts.size else 0
+        parts.append(with_it - total)
+        total = with_it
+    return parts[0], parts[1], parts[2], cycles - total
+
+
+def _rounded(ticks: Any, ticks_per_cycle: int) -> Any:
+    return _round_up(np.frombuffer(ticks, np.int64), ticks_per_cycle) if ticks else np.zeros(0, np.int64)
+
+
 def row_cycles(row: Row, cycles: int, ticks_per_cycle: int) -> tuple[int, int, int, int]:
-    """(busy, wait_input, wait_space, idle) of a row, padded to ``cycles``.
+    """(busy, wait_input, wait_space, idle) of a row, padded to ``cycles``; waits of a parallel row may overlap busy.
 
     Waits before the first and after the last instruction that takes time are idle: nothing issued yet, or finished.
     """
-    starts = _round_up(np.frombuffer(row.starts, np.int64), ticks_per_cycle) if row.starts else np.zeros(0, np.int64)
-    ends = _round_up(np.frombuffer(row.ends, np.int64), ticks_per_cycle) if row.ends else np.zeros(0, np.int64)
+    starts, ends = _rounded(row.starts, ticks_per_cycle), _rounded(row.ends, ticks_per_cycle)
     timed = np.flatnonzero(ends > starts)
     if timed.size == 0:
         return 0, 0, 0, cycles
@@ -130,19 +170,27 @@ def _union(starts: Any, ends: Any) -> int:
 
 
 def alone_cycles(program: Program, arch: Arch) -> dict[str, int]:
-    """Sum over all cores of each unit's instructions, as if nobody shared anything with it."""
+    """Sum over all cores of each unit's instructions, as if nobody shared anything with it.
+
+    Where instructions overlap, each counts for as long as it keeps its engine from the next one. Of a unit with
+    several engines the one with most to do counts, or what they do on the server that they share.
+    """
     units = arch.units
-    result: Counter[str] = Counter()
+    ticks: dict[str, Counter[str]] = {}
     for (engine, params), count in _census(program).items():
         unit = units[engine]
-        cycles = unit.kind.cycles(unit.spec, params)
-        ticks = cycles * unit.ticks_per_cycle
+        own = ticks.setdefault(unit.name, Counter())
+        if unit.kind.timing is not None:
+            timing = unit.kind.timing(unit.spec, params)
+            own[engine] += max(timing.issue, timing.work) * unit.ticks_per_cycle * count
+            own[SERVER] += timing.work * unit.ticks_per_cycle * count
+            continue
+        own[engine] += unit.kind.cycles(unit.spec, params) * unit.ticks_per_cycle * count
         for move in unit.kind.traffic(unit.spec, params):
             link = arch.spec.links[move.link]
-            ticks += ceil_div(move.size, min(link.bytes_per_cycle, link.core_bytes_per_cycle))
-        result[unit.name] += ticks * count
-    reference = arch.ticks_per_cycle
-    return {name: ceil_div(ticks, reference) for name, ticks in result.items()}
+            rate = min(link.bytes_per_cycle, link.core_bytes_per_cycle) / arch.ticks_per_cycle
+            own[engine] += ceil_div(move.size, rate) * count
+    return {name: ceil_div(max(own.values()), arch.ticks_per_cycle) for name, own in ticks.items()}
 
 
 def _census(program: Program) -> Counter[tuple[str, Any]]:
