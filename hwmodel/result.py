@@ -160,7 +160,8 @@ class Result:
             "schema_version": SCHEMA_VERSION,
             "name": self.name,
             "arch": self.arch.name,
-            "calibrated": self.arch.spec.calibrated,
+            "calibrated": self.arch.calibrated,
+            "known_error": self.arch.known_error.model_dump() if self.arch.known_error else None,
             "cycles": self.cycles,
             "time_us": self.time_us,
             "values": {

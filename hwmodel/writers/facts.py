@@ -37,8 +37,10 @@ def head(result: Result) -> Iterator[Fact]:
         means = " (figures below: means over them)" if stats.cores > 1 else ""
         cores = f"{stats.cores} of {spec.cores} cores{means}"
         machine = f"{result.arch.name}, {cores}, {float(spec.clock_mhz):,g} MHz"
-        if spec.calibrated:
-            yield Fact("machine", f"{machine}, calibrated")
+        if result.arch.calibrated:
+            known = result.arch.known_error
+            worst = f": worst error of {known.measurements} kernels {known.worst_percent:.1f} %" if known else ""
+            yield Fact("machine", f"{machine}, calibrated{worst}")
         else:
             yield Fact("machine", f"{machine}, not calibrated against silicon: times are estimates", "careful")
         yield Fact("tiling", view.tiling_text(result))

@@ -41,7 +41,7 @@ def _about(result: Result) -> dict[str, Any]:
     about: dict[str, Any] = {
         "name": result.name,
         "arch": result.arch.name,
-        "calibrated": result.arch.spec.calibrated,
+        "calibrated": result.arch.calibrated,
         "cycles": result.cycles,
         "time_us": result.time_us,
         "clock_mhz": float(result.arch.spec.clock_mhz),

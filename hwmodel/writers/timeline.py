@@ -94,7 +94,7 @@ def _title(result: Result, canvas: Canvas, shown: list[int], cores: int) -> None
     limit = f", limited by {stats.bound}" if stats.bound and stats.cycles else ""
     head = f"{result.name} on {result.arch.name}: {stats.cycles:,} cycles ({stats.time_us:,.3f} µs){limit}"
     canvas.text(EDGE, 28, shortened(head, style.TITLE, WIDTH - 230), size=style.TITLE, bold=True)
-    if not result.arch.spec.calibrated:
+    if not result.arch.calibrated:
         text = "timing not calibrated"
         canvas.text(WIDTH - EDGE, 28, text, colour=style.WARNING, anchor="right", bold=True)
     verdict = {"bit_exact": "values bit-exact", "mismatch": "VALUES DIFFER", "skipped": "values skipped"}
