@@ -24,6 +24,8 @@ _TERMS = 1 << 15
 """Products held at a time where a chain is built from separate multiplications and additions."""
 _COMPILED_RATE = 35e9  # multiply-adds a second of one core; they choose a path, never a bit
 _EINSUM_RATE = 7e9
+_CHAIN_RATE = 0.8e9
+"""Separate steps, where numpy's einsum cannot start from sums that are there."""
 _BLAS_RATE = 60e9
 _WORTH_A_TEST = 2e-4
 
@@ -31,8 +33,9 @@ _WORTH_A_TEST = 2e-4
 def sequential(a: F32, b: F32, acc: F32 | None, out: F32) -> None:
     """((acc + a_0 b_0) + a_1 b_1) + ... with k ascending, each product and each sum rounded to fp32."""
     work = a.size * b.shape[1]
-    compiled = kernels("products", work / _EINSUM_RATE)
-    rate = _EINSUM_RATE if compiled is None else _COMPILED_RATE
+    numpy_rate = _EINSUM_RATE if acc is None else _CHAIN_RATE
+    compiled = kernels("products", work / numpy_rate)
+    rate = numpy_rate if compiled is None else _COMPILED_RATE
     gain = work * (1 / rate - 1 / _BLAS_RATE)
     if gain > _WORTH_A_TEST and gain > _test_seconds(a, b) * thread_count() and exact_in_any_order(a, b, 24, acc):
         _blas_exact(a, b, acc, out)
@@ -166,11 +169,11 @@ def grouped(a: F32, b: F32, acc: F32 | None, out: F32, group: int) -> None:
     compiled = kernels("products", a.size * b.shape[1] / _BLAS_RATE)
     if compiled is not None and _grouped_compiled(compiled, a, b, acc, out, group):
         return
-    total = np.zeros(out.shape, np.float32) if acc is None else acc.copy()
+    _start(acc, out)
     with np.errstate(all="ignore"):
         for start in range(0, a.shape[1], group):
-            total += exact_product(a[:, start : start + group], b[start : start + group])
-    np.copyto(out, canonical_nan(total))
+            out += exact_product(a[:, start : start + group], b[start : start + group])
+    canonical_nan(out)
 
 
 def by_blas(a: F32, b: F32, acc: F32 | None, out: F32) -> None:
