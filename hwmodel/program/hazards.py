@@ -3,29 +3,21 @@
 Each engine runs its instructions in order, and a wait that is fed by a set orders the two instructions; everything
 else may happen in any order. With vector clocks (for each instruction, how many instructions of each engine have
 surely ended before it starts) two instructions that touch the same bytes are either ordered or a race. Flags are
-matched in order: the n-th wait on a flag consumes its n-th set.
+matched in order: the n-th wait on a flag consumes its n-th set. Where several engines raise a signal, their sets may
+come in any order, so a wait proves of each engine only what the others cannot have done in its place.
 """
 
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from hwmodel.program.instructions import Instruction, Matmul
 from hwmodel.program.memory import Operand, Part, Tile, Window, describe
 from hwmodel.program.program import Program
-
-SCALE_BUFFERS = {"l0a": "l0a_mx", "l0b": "l0b_mx"}
-SCALE_ADDRESS_SHIFT = 4
-
-
-class BufferLimits(NamedTuple):
-    """Capacity and allocation unit of a buffer, in bytes."""
-
-    capacity_bytes: int
-    allocation_bytes: int
+from hwmodel.program.regions import BufferLimits, Regions
 
 
 class Hazard(NamedTuple):
@@ -59,12 +51,21 @@ class _Segment:
 
 @dataclass(slots=True)
 class _Sets:
-    """Every set of one signal so far: the count it reached and the clock of the engine that did it."""
+    """The sets of one signal by one engine so far: the count it reached by itself, and its clock after that."""
 
-    engine: int
-    shared: bool = False
     reached: list[int] = field(default_factory=list)
     clocks: list[list[int]] = field(default_factory=list)
+
+
+@dataclass(slots=True)
+class _Use:
+    """Who uses a signal in the whole program: how often each engine raises it, which engines consume it, and when."""
+
+    raised: dict[int, int] = field(default_factory=dict)
+    last_set: Instruction | None = None
+    consumed: dict[int, int] = field(default_factory=dict)
+    consumers: dict[int, Instruction] = field(default_factory=dict)
+    is_flag: bool = False
 
 
 def find_hazards(program: Program, buffers: Mapping[str, BufferLimits], *, limit: int = 50) -> tuple[Hazard, ...]:
@@ -102,13 +103,15 @@ class _Checker:
         }
         self.found: list[Hazard] = []
         self.reported: set[tuple[str, int, int]] = set()
-        self.checked: set[Operand] = set()
 
     def run(self) -> list[Hazard]:
         streams: list[list[Instruction]] = [[] for _ in self.engines]
+        regions = Regions(self.tensors, self.buffers)
         for instruction in self.instructions:
-            self._bounds(instruction)
+            for kind, text in regions.faults(instruction):
+                self._report(kind, (instruction.number,), f"{_name(instruction)} {text}")
             streams[self.engines[instruction.engine]].append(instruction)
+        self.uses = _uses(streams)
         self._order(streams)
         return self.found
 
@@ -119,9 +122,10 @@ class _Checker:
         count = len(streams)
         heads = [0] * count
         known = [[0] * count for _ in range(count)]
-        sets: dict[str, _Sets] = {}
+        sets: dict[tuple[str, int], _Sets] = {}
         totals: dict[str, int] = {}
         taken: dict[str, int] = {}
+        own: dict[tuple[str, int], int] = {}
         while True:
             ready = None
             for engine, stream in enumerate(streams):
@@ -137,35 +141,38 @@ class _Checker:
             engine, instruction = ready
             clock = known[engine]
             for wait in instruction.waits:
-                if wait.at_least:
-                    needed = wait.at_least
-                else:
-                    taken[wait.signal] = needed = taken.get(wait.signal, 0) + 1
-                for other in self._clocks_of(sets[wait.signal], needed):
+                needed = wait.at_least
+                if not needed:
+                    taken[wait.signal] = taken.get(wait.signal, 0) + 1
+                    own[wait.signal, engine] = needed = own.get((wait.signal, engine), 0) + 1
+                for other in self._clocks_of(wait.signal, needed, sets):
                     clock = list(map(max, clock, other))
             access = _Access(engine, heads[engine], instruction.number)
             self._touch(instruction, access, clock)
             clock = list(clock)
             clock[engine] = heads[engine] + 1
             known[engine] = clock
-            for signal in instruction.sets:
-                totals[signal.signal] = totals.get(signal.signal, 0) + signal.amount
-                raised = sets.setdefault(signal.signal, _Sets(engine))
-                raised.reached.append(totals[signal.signal])
+            for signal, amount in instruction.sets:
+                totals[signal] = totals.get(signal, 0) + amount
+                raised = sets.setdefault((signal, engine), _Sets())
+                raised.reached.append((raised.reached[-1] if raised.reached else 0) + amount)
                 raised.clocks.append(clock)
-                raised.shared |= raised.engine != engine
             heads[engine] += 1
-        self._stuck(streams, heads, totals, taken)
+        if not self._stuck(streams, heads, totals, taken):
+            self._left_set()
+        self._shared_flags()
 
-    def _clocks_of(self, sets: _Sets, needed: int) -> list[list[int]]:
-        """Clocks of the sets that a wait for ``needed`` surely follows.
-
-        One engine raises a signal in its own order, so the first set that reaches the count is known. Where several
-        engines raise it, their sets may come in any order: only a wait for all of them proves anything.
-        """
-        if not sets.shared:
-            return [sets.clocks[bisect_left(sets.reached, needed)]]
-        return sets.clocks if sets.reached[-1] == needed else []
+    def _clocks_of(
+        self, signal: str, needed: int, sets: Mapping[tuple[str, int], _Sets]
+    ) -> Iterator[list[int]]:
+        """Clocks that a wait for ``needed`` surely follows: of each engine, what the others together fall short of."""
+        raised = self.uses[signal].raised
+        total = sum(raised.values())
+        for engine, count in raised.items():
+            surely = needed - (total - count)
+            if surely > 0:
+                done = sets[signal, engine]
+                yield done.clocks[bisect_left(done.reached, surely)]
 
     def _enabled(self, instruction: Instruction, totals: dict[str, int], taken: dict[str, int]) -> bool:
         needed: dict[str, int] = {}
@@ -179,10 +186,11 @@ class _Checker:
 
     def _stuck(
         self, streams: list[list[Instruction]], heads: list[int], totals: dict[str, int], taken: dict[str, int]
-    ) -> None:
+    ) -> bool:
+        """Report what can never start; False where everything can."""
         left = [stream[head] for stream, head in zip(streams, heads, strict=True) if head < len(stream)]
         if not left:
-            return
+            return False
         later: dict[str, int] = {}
         for stream, head in zip(streams, heads, strict=True):
             for instruction in stream[head:]:
@@ -201,6 +209,22 @@ class _Checker:
                     who = "an instruction that waits itself"
                     text = f"{_name(instruction)} waits for {wait.signal}, which is only set by {who}"
                     self._report("deadlock", (instruction.number,), text)
+        return True
+
+    def _left_set(self) -> None:
+        for signal, use in self.uses.items():
+            extra = sum(use.raised.values()) - sum(use.consumed.values())
+            if use.is_flag and extra > 0 and use.last_set is not None:
+                text = f"{_name(use.last_set)} sets {signal}, which nothing waits for any more: it stays set"
+                self._report("left set", (use.last_set.number,), text)
+
+    def _shared_flags(self) -> None:
+        for signal, use in self.uses.items():
+            if len(use.consumers) > 1:
+                first, second = list(use.consumers.values())[:2]
+                text = f"{_name(first)} and {_name(second)} both wait for {signal}: which of them gets a set is open"
+                numbers = (min(first.number, second.number), max(first.number, second.number))
+                self._report("shared flag", numbers, text)
 
     # -- bytes -----------------------------------------------------------------------------------------------------
 
@@ -278,66 +302,30 @@ class _Checker:
         text = f"{_name(first)} {before} and {_name(second)} {now} {describe(operand)}, with no order between them"
         self._report("race", pair, text)
 
-    # -- bounds ----------------------------------------------------------------------------------------------------
-
-    def _bounds(self, instruction: Instruction) -> None:
-        for operand in (*instruction.reads, *instruction.writes):
-            if operand in self.checked:
-                continue
-            self.checked.add(operand)
-            if isinstance(operand, Window):
-                self._window_bounds(instruction, operand)
-            else:
-                self._tile_bounds(instruction, operand)
-        if isinstance(instruction.params, Matmul):
-            self._scale_addresses(instruction)
-
-    def _window_bounds(self, instruction: Instruction, window: Window) -> None:
-        tensor = self.tensors.get(window.tensor)
-        if tensor is None:
-            text = f"{_name(instruction)} names tensor {window.tensor}, which is not there"
-            self._report("beyond", (instruction.number,), text)
-        elif window.row + window.rows > tensor.rows or window.col + window.cols > tensor.cols:
-            size = f"[{tensor.rows}, {tensor.cols}]"
-            text = f"{_name(instruction)} touches {describe(window)} beyond {size}"
-            self._report("beyond", (instruction.number,), text)
-
-    def _tile_bounds(self, instruction: Instruction, operand: Tile | Part) -> None:
-        tile = operand.tile if isinstance(operand, Part) else operand
-        limits = self.buffers.get(tile.space)
-        if limits is None:
-            text = f"{_name(instruction)} names buffer {tile.space}, which is not there"
-            self._report("beyond", (instruction.number,), text)
-            return
-        stop = operand.offset + operand.size
-        if stop > limits.capacity_bytes or operand.offset < 0:
-            kind = "scale overrun" if tile.space in SCALE_BUFFERS.values() else "beyond"
-            text = f"{_name(instruction)} touches {describe(operand)}; {tile.space} ends at {limits.capacity_bytes}"
-            self._report(kind, (instruction.number,), text)
-        if tile.offset % limits.allocation_bytes:
-            unit = limits.allocation_bytes
-            text = f"{_name(instruction)}: {describe(tile)} does not start at a multiple of {unit} bytes"
-            self._report("misaligned", (instruction.number,), text)
-
-    def _scale_addresses(self, instruction: Instruction) -> None:
-        """The Cube finds the scales at the operand's address divided by 16; nothing in the hardware checks it."""
-        tiles = {part.tile.space: part.tile for part in instruction.reads if isinstance(part, Part)}
-        for data, scale in SCALE_BUFFERS.items():
-            if data not in tiles or scale not in tiles:
-                continue
-            expected = tiles[data].offset >> SCALE_ADDRESS_SHIFT
-            if tiles[scale].offset != expected:
-                text = (
-                    f"{_name(instruction)} reads scales at {scale}[{tiles[scale].offset}], "
-                    f"the hardware looks at {data} offset / 16 = {expected}"
-                )
-                self._report("scale address", (instruction.number,), text)
-
     def _report(self, kind: str, numbers: tuple[int, ...], text: str) -> None:
         key = (kind, numbers[0], numbers[-1])
         if key not in self.reported and len(self.found) < self.limit:
             self.reported.add(key)
             self.found.append(Hazard(kind, self.core, numbers, text))
+
+
+def _uses(streams: list[list[Instruction]]) -> dict[str, _Use]:
+    """Every signal of a program. What set_flag raises or a wait consumes is a flag; the others are semaphores."""
+    found: dict[str, _Use] = {}
+    for engine, stream in enumerate(streams):
+        for instruction in stream:
+            for signal, at_least in instruction.waits:
+                use = found.setdefault(signal, _Use())
+                if not at_least:
+                    use.is_flag = True
+                    use.consumed[engine] = use.consumed.get(engine, 0) + 1
+                    use.consumers.setdefault(engine, instruction)
+            for signal, amount in instruction.sets:
+                use = found.setdefault(signal, _Use())
+                use.is_flag |= instruction.op == "set_flag"
+                use.raised[engine] = use.raised.get(engine, 0) + amount
+                use.last_set = instruction
+    return found
 
 
 def _overlap(a: Window, b: Window) -> bool:
@@ -352,3 +340,6 @@ def _name(instruction: Instruction) -> str:
 def first_beyond(hazards: Iterable[Hazard]) -> Hazard | None:
     """The first region outside its buffer or tensor: such a program is refused before it runs."""
     return next((hazard for hazard in hazards if hazard.kind in ("beyond", "scale overrun")), None)
+
+
+__all__ = ["BufferLimits", "Hazard", "find_hazards", "first_beyond"]

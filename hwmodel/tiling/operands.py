@@ -10,14 +10,13 @@ from typing import NamedTuple
 
 from hwmodel import numerics as nm
 from hwmodel.program import Part, Tensor, Tile
+from hwmodel.program.regions import SCALE_ADDRESS_SHIFT
 from hwmodel.quantities import ceil_div, round_up
 
 FRACTAL = 16
 C0_BYTES = 32
 CELL_ROWS = 16
 CELL_K = 64
-SCALE_ADDRESS_SHIFT = 4
-"""A scale buffer's address is the operand buffer's address divided by 16."""
 ACC_BYTES = 4
 
 
@@ -117,3 +116,23 @@ def row_bytes_in_gm(tensor: Tensor, rows: int, cols: int, bits: int) -> tuple[in
     """(pieces, bytes of one piece) of a rectangle in GM: a piece is contiguous."""
     pieces, length = (rows, cols) if tensor.stored == "row" else (cols, rows)
     return pieces, ceil_div(length * bits, 8)
+
+
+__all__ = [
+    "ACC_BYTES",
+    "CELL_K",
+    "CELL_ROWS",
+    "FRACTAL",
+    "SCALE_ADDRESS_SHIFT",
+    "OperandKind",
+    "acc_tile",
+    "columns",
+    "l0_tile",
+    "l1_tile",
+    "operand_kind",
+    "row_bytes_in_gm",
+    "rows",
+    "scale_columns",
+    "scale_rows",
+    "scale_tile",
+]
