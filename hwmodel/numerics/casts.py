@@ -83,7 +83,7 @@ def _scales(scale: ArrayLike, sums: NDArray[Any]) -> F32:
     if factors.ndim == 0:
         return factors
     if sums.ndim == 0 or factors.shape != (sums.shape[-1],):
-        raise NumericsError(f"scale: expected a number or shape ({sums.shape[-1:]}), not {factors.shape}")
+        raise NumericsError(f"scale: expected a number or one a channel, shape {sums.shape[-1:]}, not {factors.shape}")
     return (np.ascontiguousarray(factors).view(np.uint32) & CHANNEL_SCALE_MASK).view(np.float32)
 
 

@@ -16,6 +16,11 @@ _OVERFLOW_MIDDLE = 2.0**128 - 2.0**103
 
 def exact_product(a: F32, b: F32) -> F32:
     """Exact sums of ``a`` [M, K] x ``b`` [K, N], each rounded once, half-even; NaN and infinities as in IEEE."""
+    with np.errstate(all="ignore"):
+        return _exact_product(a, b)
+
+
+def _exact_product(a: F32, b: F32) -> F32:
     if exact_in_any_order(a, b, 24):
         exact: F32 = np.matmul(a, b) + np.float32(0)
         return exact
@@ -25,7 +30,7 @@ def exact_product(a: F32, b: F32) -> F32:
     # A row that holds NaN or infinity has no finite output, and float64 finds which: nothing overflows there.
     out = (a.astype(np.float64) @ b.astype(np.float64)).astype(np.float32)
     rows, columns = np.ix_(finite_rows, finite_columns)
-    out[rows, columns] = exact_product(a[finite_rows], b[:, finite_columns])
+    out[rows, columns] = _exact_product(a[finite_rows], b[:, finite_columns])
     return out
 
 

@@ -34,10 +34,9 @@ def bf16_bits(x: F32) -> NDArray[np.uint16]:
 
 def round_bf16(x: F32) -> F32:
     """Nearest bf16 of fp32 values, as fp32; half-even, overflow to infinity. NaN stays NaN."""
-    x = np.ascontiguousarray(x, dtype=np.float32)
-    codes = bf16_bits(x.reshape(-1)).astype(np.uint32)
+    codes = bf16_bits(np.ascontiguousarray(x, dtype=np.float32).reshape(-1)).astype(np.uint32)
     codes <<= 16
-    return codes.view(np.float32).reshape(x.shape)
+    return codes.view(np.float32).reshape(np.shape(x))
 
 
 def round_bf16_from64(x: NDArray[np.float64]) -> F32:
@@ -68,10 +67,10 @@ def round_fp32r(values: ArrayLike, mantissa_bits: int = 11) -> F32:
     """
     if not 0 <= mantissa_bits <= 23:
         raise NumericsError(f"mantissa_bits: expected 0 to 23, not {mantissa_bits}")
-    x = np.ascontiguousarray(values, dtype=np.float32)
+    x = np.array(values, dtype=np.float32, order="C")
     drop = 23 - mantissa_bits
     if drop == 0:
-        return canonical_nan(x.copy())
+        return canonical_nan(x)
     bits = x.view(np.uint32)
     odd = (bits >> np.uint32(drop)) & np.uint32(1)
     rounded = (bits + odd + np.uint32((1 << (drop - 1)) - 1)) & np.uint32(0xFFFFFFFF << drop & 0xFFFFFFFF)

@@ -17,7 +17,7 @@ FLOATS = NARROW[:9]
 
 def bits(values: Any) -> Any:
     """fp32 patterns, so that equality is equality of bits."""
-    return np.ascontiguousarray(values, np.float32).view(np.uint32)
+    return np.array(values, np.float32, order="C").view(np.uint32)
 
 
 def same(left: Any, right: Any) -> bool:

@@ -1,0 +1,97 @@
+"""Wrong use is a clear error, and inputs are never changed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+from hwmodel import numerics as nm
+from hwmodel.errors import InputError, NumericsError
+
+X = np.ones((4, 64), np.float32)
+CASES: list[tuple[Callable[[], Any], str]] = [
+    (lambda: nm.encode(X, "fp8_e4m4"), "unknown dtype 'fp8_e4m4', did you mean 'fp8_e4m3'"),
+    (lambda: nm.encode(X, "hif4"), "use quantize and dequantize, or its element dtype 'fp4_e1m2'"),
+    (lambda: nm.encode(X, None), "unknown dtype None"),  # type: ignore[arg-type]
+    (lambda: nm.encode(X, "bf16", "clamp"), "unknown overflow 'clamp'"),  # type: ignore[arg-type]
+    (lambda: nm.encode(X, "bf16", nan="kept"), "unknown nan 'kept', did you mean 'keep'"),  # type: ignore[arg-type]
+    (lambda: nm.encode(["a"], "bf16"), "expected floating-point numbers"),
+    (lambda: nm.encode(X + 1j, "bf16"), "expected floating-point numbers, not dtype complex64"),
+    (lambda: nm.encode(np.array([2**60 + 1]), "bf16"), "beyond 2"),
+    (lambda: nm.decode([16], "fp4_e2m1"), "expected 0 to 15, not 16"),
+    (lambda: nm.decode([-1], "fp8_e4m3"), "expected 0 to 255, not -1"),
+    (lambda: nm.decode([256], "fp8_e4m3"), "expected 0 to 255, not 256"),
+    (lambda: nm.decode(X, "fp8_e4m3"), "expected integers, not dtype float32"),
+    (lambda: nm.decode([0], "mxfp8_e4m3"), "has block scales"),
+    (lambda: nm.decode_int([0], "bf16"), "expected an integer dtype"),
+    (lambda: nm.convert([70000], "bf16", "int8"), "expected 0 to 65535, not 70000"),
+    (lambda: nm.quantize(X, "hif8"), "has no block scales"),
+    (lambda: nm.quantize(X, "hif5"), "did you mean 'hif"),
+    (lambda: nm.quantize(X, "hif4", axis=2), r"axis: 2 does not exist in shape \(4, 64\)"),
+    (lambda: nm.quantize(X, "hif4", axis=-3), "axis: -3 does not exist"),
+    (lambda: nm.quantize(np.float32(1), "hif4"), "at least one axis"),
+    (lambda: nm.quantize(X[:0], "hif4"), "nothing to quantise"),
+    (lambda: nm.quantize(X, "hif4", rule="papr"), "unknown hif4 rule 'papr', did you mean 'paper'"),
+    (lambda: nm.quantize(X, "mxfp8_e4m3", rule="flor"), "unknown mx rule 'flor', did you mean 'floor'"),
+    (lambda: nm.quantize(X, "hif4", source="fp16"), "unknown source 'fp16'"),  # type: ignore[arg-type]
+    (lambda: nm.quantize(X, "hif4", scale_ties="up"), "unknown hif4 switch 'scale_ties', did you mean 'scale_tie'"),
+    (lambda: nm.quantize(X, "hif4", scale_tie="odd"), "scale_tie: expected one of even, up"),
+    (lambda: nm.quantize(X, "mxfp8_e4m3", exponent="round"), "exponent: unexpected choice"),
+    (lambda: nm.quantize(X, "mxfp8_e4m3", zero_kode=1), "did you mean 'zero_code'"),
+    (lambda: nm.dequantize(nm.BlockTensor(np.zeros((4, 64), np.uint8), nm.MxScales(np.zeros((4, 3), np.uint8)),
+                                          "mxfp8_e4m3", 1, (1, 32))), r"expected uint8 \(4, 2\)"),
+    (lambda: nm.dequantize(nm.BlockTensor(np.zeros((4, 64), np.uint8), nm.MxScales(np.zeros((4, 1), np.uint8)),
+                                          "hif4", 1, (1, 64))), "expected ea, eb and ec"),
+    (lambda: nm.dequantize(nm.BlockTensor(np.full((4, 64), 16, np.uint8), nm.MxScales(np.zeros((4, 2), np.uint8)),
+                                          "mxfp4_e2m1", 1, (1, 32))), "expected 0 to 15, not 16"),
+    (lambda: nm.decode_operand(X.astype(np.uint8), None, "hif4"), "needs its scales"),
+    (lambda: nm.decode_operand(np.zeros(64, np.uint8), nm.MxScales(np.zeros((1, 2), np.uint8)), "mxfp8_e4m3"),
+     "expected a matrix"),
+    (lambda: nm.cast_out(X.astype(np.float64), "bf16"), "expected fp32 or int32 sums, not float64"),
+    (lambda: nm.cast_out(X, "mxfp4_e2m1"), "has block scales"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("call", "message"), CASES, ids=[message[:40] for _, message in CASES])
+def test_clear_errors(call: Callable[[], Any], message: str) -> None:
+    with pytest.raises(NumericsError, match=message) as caught:
+        call()
+    assert isinstance(caught.value, InputError)
+    assert isinstance(caught.value, ValueError)
+    assert caught.value.exit_code == 2
+
+
+def test_inputs_are_never_changed(backend: str) -> None:
+    x = np.random.default_rng(0).standard_normal((16, 128)).astype(np.float32)
+    x[0, 0], x[1, 1], x[2, 2] = np.nan, np.inf, -0.0
+    y = np.random.default_rng(1).standard_normal((128, 16)).astype(np.float32)
+    acc = np.random.default_rng(2).standard_normal((16, 16)).astype(np.float32)
+    codes = np.random.default_rng(3).integers(0, 16, (16, 128)).astype(np.uint8)
+    inputs = [x, y, acc, codes]
+    before = [each.tobytes() for each in inputs]
+    for each in inputs:
+        each.flags.writeable = False
+    for dtype in ("hif4", "mxfp8_e4m3"):
+        for axis in (0, 1):
+            tensor = (
+                nm.quantize(x, dtype, axis=axis, inf="saturate")
+                if dtype == "hif4"
+                else nm.quantize(x, dtype, axis=axis)
+            )
+            nm.dequantize(tensor)
+    nm.quantize_neuron_mx(x, "mxfp4_e2m1")
+    nm.dequantize_neuron_mx(x, np.full((2, 32), 255, np.uint8))
+    for dtype in nm.FORMATS:
+        nm.encode(x, dtype)
+        nm.cast_out(acc, dtype, relu=True, scale=2.0)
+    for order in nm.ORDERS:
+        nm.matmul(x, y, order, acc=acc, group=32, a_zero=3)
+        nm.matmul(x, y, order, acc=acc, group=32, k_tile=64, accumulate="bf16")
+    nm.round_fp32r(x), nm.round_bf16(x)
+    nm.pack_rows(codes, "hif4"), nm.to_layout(codes, "NZ", "hif4"), nm.deinterleave(x, 4)
+    nm.pack_x4(codes, "fp4_e2m1"), nm.scales_to_slots(codes[:4], into=codes[:8])
+    nm.scale_cells(nm.MxScales(codes[:, :4]), "mxfp8_e4m3")
+    assert [each.tobytes() for each in inputs] == before
