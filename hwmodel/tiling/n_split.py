@@ -77,6 +77,19 @@ def _largest_tile_n(m_padded: int, l0c_bytes: int) -> int:
     return round_down(l0c_bytes // (ACC_BYTES * m_padded), SLICE)
 
 
+def _largest_in_l0b(arch: Arch, b: OperandKind, k: int, buffers: Buffers) -> int:
+    """The widest slice whose data and scales fit L0B and L0B_MX, or their halves."""
+    fits = round_down(arch.buffer_bytes("l0b") // buffers.l0 * 8 // (k * b.bits), SLICE)
+    if b.cell_bytes:
+        l0b_mx = arch.buffer_bytes("l0b_mx") // buffers.l0
+        fits = min(fits, round_down(l0b_mx // b.scale_bytes(FRACTAL, k) * FRACTAL, SLICE))
+    return fits
+
+
+def _hint(fits: int) -> str:
+    return f"the largest tile_n that fits is {fits}" if fits else f"not even a slice of {SLICE} columns fits"
+
+
 def plan(problem: MatmulProblem, accumulate: Accumulate, arch: Arch, params: NSplit) -> NSplitPlan:
     """Choose the slice width by the rule of the requirement and check that everything fits."""
     mx = check_operands(problem, arch)
@@ -94,7 +107,7 @@ def plan(problem: MatmulProblem, accumulate: Accumulate, arch: Arch, params: NSp
             raise InputError(f"tiling.tile_n: expected a multiple of {SLICE}, not {tile_n}")
         needed = m * round_up(tile_n, FRACTAL) * ACC_BYTES
         if needed > l0c:
-            hint = f"the largest tile_n that fits is {largest}"
+            hint = _hint(min(largest, _largest_in_l0b(arch, b, k, params.buffers)))
             raise CapacityError(half, needed, l0c, f"a slice of {m} x {tile_n} sums", hint)
     elif m * n * ACC_BYTES <= l0c:
         tile_n = problem.n
@@ -124,13 +137,7 @@ def _check_fit(plan: NSplitPlan, a: OperandKind, b: OperandKind, k: int) -> None
         _fit(arch, "l0a_mx", a.scale_bytes(problem.m, problem.k), f"scales of A, {problem.m} x {problem.k} {a.dtype},")
     halves = plan.buffers.l0
     width = round_up(plan.tile_n, b.n_granule)
-    hint = ""
-    l0b = arch.buffer_bytes("l0b") // halves
-    fits = round_down(l0b * 8 // (k * b.bits), SLICE)
-    if b.cell_bytes:
-        l0b_mx = arch.buffer_bytes("l0b_mx") // halves
-        fits = min(fits, round_down(l0b_mx // b.scale_bytes(FRACTAL, k) * FRACTAL, SLICE))
-    hint = f"the largest tile_n that fits is {fits}" if fits else "K is too large for a slice of 64 columns"
+    hint = _hint(_largest_in_l0b(arch, b, k, plan.buffers))
     _fit(arch, "l0b", b.bytes_of(k, width), f"a slice of B, {problem.k} x {plan.tile_n} {b.dtype},", hint, halves)
     if b.cell_bytes:
         size = b.scale_bytes(plan.tile_n, problem.k)
