@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 from fractions import Fraction
-from typing import Any, Literal, NamedTuple
+from typing import Literal, NamedTuple
 
-import numpy as np
 from pydantic import Field
 
-from hwmodel import numerics as nm
 from hwmodel.program.instructions import Instruction, Matmul, Order
 from hwmodel.program.memory import Part, Tile
 from hwmodel.quantities import ceil_div
 from hwmodel.units.base import Cycles, Rate, Spec, UnitKind, UnitSpec
-from hwmodel.units.storage import Array, Storage
+from hwmodel.units.storage import Array, Lazy, Storage
+from hwmodel.units.sums import Operands, Step, Sums
 
 FRACTAL = 16
 
@@ -47,17 +46,14 @@ def macs_per_cycle(spec: CubeSpec, a: str, b: str) -> int:
     return int(min(FRACTAL * FRACTAL * rate.k_per_fractal / rate.passes for rate in rates))
 
 
-class Operands(NamedTuple):
-    """What a matmul found in L0 when it started: codes and scale cells, and the sums it goes on from."""
+class Captured(NamedTuple):
+    """What a matmul found when it started: operands in L0, and the sums in L0C that it goes on from."""
 
-    a: Array
-    b: Array
-    a_scale: Array | None
-    b_scale: Array | None
-    acc: Array | None
+    operands: Operands
+    before: Array | Lazy | None
 
 
-def capture(instruction: Instruction, storage: Storage) -> Operands:
+def capture(instruction: Instruction, storage: Storage) -> Captured:
     """Read codes, cells and sums. The operands are L0A, L0B, then their scale tiles, whichever there are."""
     params = instruction.params
     assert isinstance(params, Matmul)
@@ -66,54 +62,20 @@ def capture(instruction: Instruction, storage: Storage) -> Operands:
         assert isinstance(part, Part)
         if part.tile.kind != "acc":
             found[part.tile.space] = storage.read(part)
-    acc = None
-    if params.accumulate:
-        acc = storage.read(_acc_part(instruction))
-    return Operands(found["l0a"], found["l0b"], found.get("l0a_mx"), found.get("l0b_mx"), acc)
-
-
-def _acc_part(instruction: Instruction) -> Part:
+    operands = Operands(found["l0a"], found["l0b"], found.get("l0a_mx"), found.get("l0b_mx"))
     (tile,) = instruction.writes
     assert isinstance(tile, Tile)
-    return Part(tile, 0, 0, tile.rows, tile.cols, tile.offset, tile.size)
+    return Captured(operands, storage.look(tile) if params.accumulate else None)
 
 
-def commit(instruction: Instruction, storage: Storage, payload: Operands) -> None:
-    """Decode what was found, multiply and add, and leave the sums in L0C."""
+def commit(instruction: Instruction, storage: Storage, payload: Captured) -> None:
+    """Multiply what was found, add, and leave the sums in L0C."""
     params, how = instruction.params, instruction.values
     assert isinstance(params, Matmul)
     (tile,) = instruction.writes
     assert isinstance(tile, Tile)
     order = how if isinstance(how, Order) else Order()
-    storage.write(tile, multiply(params, payload, order))
-
-
-def multiply(params: Matmul, operands: Operands, order: Order) -> Array:
-    """Sums [m, n] of one instruction: fp32, or exact int32 for integer operands."""
-    if nm.DTYPES[params.a].is_integer:
-        return nm.matmul_int(nm.decode_int(operands.a, params.a), nm.decode_int(operands.b, params.b), acc=operands.acc)
-    whole = order.scale_on == "operand"
-    a = decode(operands.a, operands.a_scale, params.a, rows=params.m, k=params.k, k_axis=1, scaled=whole)
-    b = decode(operands.b, operands.b_scale, params.b, rows=params.n, k=params.k, k_axis=0, scaled=whole)
-    group = order.group if order.order == "group" else None
-    return nm.matmul(a, b, order.order, acc=operands.acc, group=group, scale_on=order.scale_on)
-
-
-def decode(
-    codes: Array, cells: Array | None, dtype: str, *, rows: int, k: int, k_axis: int, scaled: bool = True
-) -> Any:
-    """fp32 operand from codes and scale cells; the 16-bit ones and plain formats have no cells.
-
-    ``scaled`` False leaves codes and scales apart, as a block tensor.
-    """
-    record = nm.DTYPES[dtype]
-    if cells is None or record.block is None:
-        return nm.decode(codes, record.element)
-    data = np.ascontiguousarray(cells).reshape(-1)
-    if scaled:
-        return nm.decode_operand(codes, nm.read_scale_cells(data, rows, k, dtype), dtype, k_axis)
-    scales = nm.read_scale_cells(data, rows, k, dtype, k_axis)
-    return nm.BlockTensor(codes, scales, dtype, k_axis, (1, record.block.group))
+    storage.write(tile, Sums(payload.before, Step(params, payload.operands, order)))
 
 
 UNIT = UnitKind(

@@ -8,7 +8,7 @@ when somebody looks at those bytes in another way (another layout, another exten
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -19,6 +19,19 @@ Array = np.ndarray[Any, Any]
 UNWRITTEN = 0xFF
 CELL_ROWS = 16
 CELL_K = 64
+
+
+class Lazy(Protocol):
+    """A value that is worked out when somebody looks at it."""
+
+    def array(self) -> Array:
+        """The value."""
+        ...
+
+
+def settle(value: Array | Lazy) -> Array:
+    """The array of a value."""
+    return value if isinstance(value, np.ndarray) else value.array()
 
 
 def render(tile: Tile, value: Array) -> Array:
@@ -63,9 +76,9 @@ class Buffer:
         self.capacity = capacity
         self.as_bytes = as_bytes
         self._bytes: Array | None = None
-        self._tiles: dict[int, tuple[Tile, Array]] = {}
+        self._tiles: dict[int, tuple[Tile, Array | Lazy]] = {}
 
-    def write(self, tile: Tile, value: Array) -> None:
+    def write(self, tile: Tile, value: Array | Lazy) -> None:
         """Put a whole tile where it says it lies."""
         start, stop = tile.offset, tile.offset + tile.size
         for offset, (other, held) in list(self._tiles.items()):
@@ -78,14 +91,17 @@ class Buffer:
         else:
             self._tiles[start] = (tile, value)
 
+    def look(self, tile: Tile) -> Array | Lazy:
+        """What the buffer holds in the place of a whole tile now, not worked out if it need not be."""
+        held = self._tiles.get(tile.offset)
+        if held is not None and (held[0] is tile or held[0] == tile):
+            return held[1]
+        return parse(tile, self.peek(tile.offset, tile.size))
+
     def read(self, part: Part) -> Array:
         """Logical array of a part of a tile, made of what the buffer holds there now."""
         tile = part.tile
-        held = self._tiles.get(tile.offset)
-        if held is not None and (held[0] is tile or held[0] == tile):
-            value = held[1]
-        else:
-            value = parse(tile, self.peek(tile.offset, tile.size))
+        value = settle(self.look(tile))
         if part.rows == tile.rows and part.cols == tile.cols:
             return value
         return window_of(tile, value, part.row, part.col, part.rows, part.cols)
@@ -97,8 +113,8 @@ class Buffer:
                 self._flush(tile, value)
         return self._memory()[offset : offset + size].copy()
 
-    def _flush(self, tile: Tile, value: Array) -> None:
-        self._memory()[tile.offset : tile.offset + tile.size] = render(tile, value)
+    def _flush(self, tile: Tile, value: Array | Lazy) -> None:
+        self._memory()[tile.offset : tile.offset + tile.size] = render(tile, settle(value))
 
     def _memory(self) -> Array:
         if self._bytes is None:
@@ -130,7 +146,11 @@ class Storage:
         """Logical array of a part of an on-chip tile."""
         return self.buffers[part.tile.space].read(part)
 
-    def write(self, tile: Tile, value: Array) -> None:
+    def look(self, tile: Tile) -> Array | Lazy:
+        """What lies in the place of a whole tile, not worked out if it need not be."""
+        return self.buffers[tile.space].look(tile)
+
+    def write(self, tile: Tile, value: Array | Lazy) -> None:
         """Write an on-chip tile."""
         self.buffers[tile.space].write(tile, value)
 
