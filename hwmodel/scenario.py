@@ -251,15 +251,18 @@ def load(path: str | os.PathLike[str], overrides: Overrides = None) -> Scenario:
     ``overrides`` replace fields: ``{"problem.m": 256}`` or ``["problem.m=256"]``. Raises InputError.
     """
     file = find_scenario(path)
-    return _build(read_file(file, shown_path(file)), file.parent, parse_overrides(overrides))
+    return build(read_file(file, shown_path(file)), file.parent, parse_overrides(overrides))
 
 
 def loads(text: str, base: Path, *, overrides: Overrides = None, origin: str = "scenario") -> Scenario:
     """Read a scenario from text; its paths are relative to ``base``."""
-    return _build(read_text(text, origin), base, parse_overrides(overrides))
+    return build(read_text(text, origin), base, parse_overrides(overrides))
 
 
-def _build(document: Document, base: Path, overrides: list[Override]) -> Scenario:
+def build(
+    document: Document, base: Path, overrides: list[Override], archs: dict[tuple[Any, ...], Arch] | None = None
+) -> Scenario:
+    """The scenario of a document that was read. ``archs`` remembers machines for the next one built from it."""
     positions = Positions((FileLayer(document),))
     data = document.data
     if not isinstance(data, dict):
@@ -271,12 +274,21 @@ def _build(document: Document, base: Path, overrides: list[Override]) -> Scenari
         (of_arch if override.path[0] == "arch" and len(override.path) > 1 else own).append(override)
     for override in own:
         data, positions = _apply(data, override, positions)
-    arch = load_arch(data.get("arch"), base, positions=positions, overrides=of_arch)
+    arch = _arch_of(data.get("arch"), base, positions, of_arch, {} if archs is None else archs)
     data = made_absolute({name: value for name, value in data.items() if name != "arch"}, base, positions)
     model = validate(ScenarioModel, data, positions, beside=("arch",))
     for path, problem in _rate_faults(model, arch):
         raise positions.error(path, problem)
     return Scenario(_settled(model), arch, base, document.file, positions)
+
+
+def _arch_of(
+    reference: Any, base: Path, positions: Positions, overrides: list[Override], known: dict[tuple[Any, ...], Arch]
+) -> Arch:
+    key = (repr(reference), positions.is_set(("arch",)), repr(overrides))
+    if key not in known:
+        known[key] = load_arch(reference, base, positions=positions, overrides=overrides)
+    return known[key]
 
 
 def _rate_faults(model: ScenarioModel, arch: Arch) -> Iterator[tuple[FieldPath, str]]:
@@ -337,4 +349,4 @@ def _stated(model: ScenarioModel) -> dict[str, Any]:
     return {name: value for name, value in data.items() if name not in unused}
 
 
-__all__ = ["Expect", "GoldenFile", "Scenario", "ScenarioModel", "load", "loads"]
+__all__ = ["Expect", "GoldenFile", "Scenario", "ScenarioModel", "build", "load", "loads"]

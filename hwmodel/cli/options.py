@@ -30,6 +30,12 @@ Trace = Annotated[
     str | None,
     typer.Option("--trace", metavar="off|summary|full", help="Detail of the trace [full up to 20,000 instructions]."),
 ]
+Jobs = Annotated[int | None, typer.Option("-j", "--jobs", metavar="N", help="Processes [one a processor, if it pays].")]
+Engine = Annotated[str, typer.Option("--engine", metavar="local|dask", help="Where simulations run.")]
+Scheduler = Annotated[
+    str | None, typer.Option("--scheduler", metavar="ADDRESS", help="tcp://host:port of a dask scheduler.")
+]
+Resume = Annotated[bool, typer.Option("--resume", help="Go on where an earlier call with the same output stopped.")]
 Quiet = Annotated[bool, typer.Option("-q", "--quiet", help="Print errors only.")]
 Verbose = Annotated[bool, typer.Option("-v", "--verbose", help="Say more; tracebacks for errors.")]
 NoColor = Annotated[bool, typer.Option("--no-color", help="No colours (also: NO_COLOR).")]
