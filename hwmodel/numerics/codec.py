@@ -111,9 +111,7 @@ def decode(codes: ArrayLike, dtype: str) -> F32:
     if record.name == "fp32":
         return array.view(np.float32).copy()
     if record.name == "bf16":
-        wide = array.astype(np.uint32)
-        wide <<= 16
-        return wide.view(np.float32)
+        return _decode_bf16(array)
     if record.name == "int32":
         return array.view(np.int32).astype(np.float32)
     table = decode_table(dtype)
@@ -122,6 +120,16 @@ def decode(codes: ArrayLike, dtype: str) -> F32:
     for start in range(0, flat.size, CHUNK):
         np.take(table, flat[start : start + CHUNK], out=out[start : start + CHUNK], mode="clip")
     return out.reshape(array.shape)
+
+
+def _decode_bf16(array: Codes) -> F32:
+    flat = np.ascontiguousarray(array).reshape(-1)
+    wide = np.empty(flat.size, np.uint32)
+    for start in range(0, flat.size, CHUNK):
+        piece = wide[start : start + CHUNK]
+        piece[...] = flat[start : start + CHUNK]
+        piece <<= 16
+    return wide.view(np.float32).reshape(array.shape)
 
 
 def decode_int(codes: ArrayLike, dtype: str) -> NDArray[Any]:
