@@ -13,6 +13,7 @@ from hwmodel.errors import HwmodelError
 COMMANDS = {
     "run": "hwmodel.cli.run",
     "check": "hwmodel.cli.check",
+    "compare": "hwmodel.cli.compare",
     "sweep": "hwmodel.cli.sweep",
     "export": "hwmodel.cli.export",
     "list": "hwmodel.cli.list_",
