@@ -175,6 +175,11 @@ def global_memory(problem: MatmulProblem, operands: dict[str, Operand]) -> dict[
     return gm
 
 
+def _memory(prepared: Prepared, problem: MatmulProblem, plan: Plan) -> dict[str, Array]:
+    memory = TILINGS[prepared.scenario.tiling.kind].memory
+    return global_memory(problem, prepared.operands) if memory is None else memory(plan, prepared.operands)
+
+
 def _matmul(prepared: Prepared, problem: MatmulProblem, values: ValueMode, level: TraceLevel | None) -> Result:
     from hwmodel.machine import Machine
 
@@ -182,19 +187,21 @@ def _matmul(prepared: Prepared, problem: MatmulProblem, values: ValueMode, level
     assert plan is not None
     assert program is not None
     small = program.count <= FULL_LIMIT
-    gm = global_memory(problem, prepared.operands) if values == "check" else None
+    gm = _memory(prepared, problem, plan) if values == "check" else None
     with _no_collection():
         machine = Machine(scenario.arch, program, gm)
         trace = machine.run()
         machine.replay_folded()
-    split = split_of(scenario.accumulate, plan.k_tile, plan.k_slice)
+    split = plan.k_block or split_of(scenario.accumulate, plan.k_tile, plan.k_slice)
     order = f"{scenario.accumulate.order}/{split}" if split else scenario.accumulate.order
     verdict = Values("skipped", order, problem.m * problem.n)
     outputs: dict[str, Array] = {}
     failures: list[str] = []
     if gm is not None:
         outputs["out"] = gm["out"]
-        expected = matmul_reference(problem, scenario.accumulate, prepared.operands, plan.k_tile, plan.k_slice)
+        expected = matmul_reference(
+            problem, scenario.accumulate, prepared.operands, plan.k_tile, plan.k_slice, plan.k_block
+        )
         verdict = _compare(gm["out"], expected, order)
         if "out" in prepared.golden:
             failures += _differences("out", gm["out"], prepared.golden["out"])

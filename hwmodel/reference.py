@@ -12,6 +12,7 @@ from hwmodel.numerics.hif4 import PROFILES
 from hwmodel.numerics.mx import RULES as MX_RULES
 from hwmodel.numerics.reference import blocks as scalar
 from hwmodel.numerics.reference import codec
+from hwmodel.numerics.rounding import canonical_nan
 from hwmodel.problem import Accumulate, MatmulProblem, constant_scale_run
 
 Array = np.ndarray[Any, Any]
@@ -36,11 +37,18 @@ def matmul_reference(
     operands: dict[str, Operand],
     k_tile: int = 0,
     k_slice: int = 0,
+    k_block: int = 0,
 ) -> Array:
-    """Output codes [M, N] of the whole matmul in the stated order, cast as the epilogue says."""
+    """Output codes [M, N] of the whole matmul in the stated order, cast as the epilogue says.
+
+    ``k_tile``, ``k_slice`` and ``k_block`` are those of the plan.
+    """
     a, b = operands["a"], operands["b"]
     if nm.DTYPES[problem.a].is_integer:
         sums: Array = nm.matmul_int(nm.decode_int(a.codes, a.dtype), nm.decode_int(b.codes, b.dtype))
+    elif k_block:
+        wide = (a.decoded(), b.decoded())
+        sums = _block_sums(accumulate, wide, constant_scale_run(problem.a, problem.b), k_tile, k_block)
     else:
         sums = _float_sums(problem, accumulate, (a, b), k_tile, split_of(accumulate, k_tile, k_slice))
     cast = problem.cast()
@@ -52,6 +60,22 @@ def matmul_reference(
         scale=cast.scale,
         offset=cast.offset or None,
     )
+
+
+def _block_sums(
+    accumulate: Accumulate, operands: tuple[Array, Array], run: int, k_tile: int, k_block: int
+) -> Array:
+    """Each K block as if it were all of K, then one fp32 addition an element for each further block."""
+    a, b = operands
+    group = run if accumulate.order == "group" else None
+    total: Array | None = None
+    for start in range(0, a.shape[1], k_block):
+        left, right = a[:, start : start + k_block], b[start : start + k_block]
+        part = nm.matmul(left, right, accumulate.order, group=group, k_tile=k_tile or None)
+        with np.errstate(all="ignore"):
+            total = part if total is None else canonical_nan(total + part)
+    assert total is not None
+    return total
 
 
 def _float_sums(

@@ -8,9 +8,11 @@ from typing import Any, Protocol
 
 from hwmodel.arch import Arch
 from hwmodel.errors import InputError, did_you_mean
+from hwmodel.inputs import Operand
 from hwmodel.problem import Accumulate, MatmulProblem
 from hwmodel.program import Program
 from hwmodel.units.base import Spec
+from hwmodel.units.storage import Array
 
 
 class TilingParams(Spec):
@@ -28,6 +30,11 @@ class Plan(Protocol):
     @property
     def k_slice(self) -> int:
         """K of one instruction, from whose sums the next one goes on; 0 where one instruction takes all of K."""
+        ...
+
+    @property
+    def k_block(self) -> int:
+        """K whose sums are added up outside the accumulator, block after block in fp32; 0 where nothing is."""
         ...
 
     def summary(self) -> dict[str, Any]:
@@ -48,6 +55,8 @@ class Tiling:
     params: type[TilingParams]
     plan: Callable[[MatmulProblem, Accumulate, Arch, Any], Plan]
     summary: str = ""
+    memory: Callable[[Any, dict[str, Operand]], dict[str, Array]] | None = None
+    """Arrays of the tensors in global memory, from plan and operands; None: as they lie on Ascend."""
 
 
 def check_operands(problem: MatmulProblem, arch: Arch) -> bool:

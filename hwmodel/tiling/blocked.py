@@ -65,6 +65,7 @@ class BlockedPlan:
     """The tiling that chose these parameters; empty where the scenario states them."""
 
     k_tile = 0
+    k_block = 0
 
     @property
     def k_slice(self) -> int:

@@ -56,6 +56,7 @@ class NSplitPlan:
     buffers: Buffers
 
     k_tile = 0
+    k_block = 0
     k_slice = 0
 
     @property
