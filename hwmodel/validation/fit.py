@@ -83,8 +83,8 @@ def fit(
     """Fit the named fields of the one machine of ``table``.
 
     Raises:
-        InputError: rows of several machines, fewer measurements than fields, a row that cannot be simulated, or a
-            field that changes nothing.
+        InputError: rows of several machines, fewer measured figures (times and active shares) than fields, a row that
+            cannot be simulated, or a field that changes nothing.
     """
     try:
         from scipy.optimize import least_squares
@@ -95,8 +95,9 @@ def fit(
         raise InputError(f"--table: expected rows of one machine to fit, not of {', '.join(sorted(archs))}")
     arch = load_arch(next(iter(archs)), Path(table[0].where.rpartition(":")[0]).parent)
     start = free_fields(arch, names)
-    if len(start) > len(table):
-        raise InputError(f"--free: {len(start)} fields cannot be fitted to {len(table)} measured times: name fewer")
+    measured = sum(1 + len(row.ratios) for row in table)
+    if len(start) > measured:
+        raise InputError(f"--free: {len(start)} fields cannot be fitted to {measured} measured figures: name fewer")
     whole = {path for path in start if _is_whole(arch, path)}
     counts = [{path for path in start if _effective(row, arch, path)} for row in table]
     for row in table:
@@ -143,6 +144,32 @@ def fit(
     )
 
 
+FITTED = "fit to"
+"""How the source of a number begins that this project fitted to the published table."""
+
+
+def fitted_fields(arch: Arch) -> list[str]:
+    """The numbers of a machine that were fitted to the published table."""
+    return [path for path, source in arch.sources.items() if source.source.startswith(FITTED)]
+
+
+def leave_one_out(table: Sequence[Measurement], names: Sequence[str]) -> dict[str, float]:
+    """Error of each row's time in per cent when the named fields are fitted to the other rows alone.
+
+    The rows are those of one machine; one row alone gives nothing.
+    """
+    found = {}
+    for row in table:
+        others = [other for other in table if other is not row]
+        if not others:
+            continue
+        fitted = fit(others, names)
+        error = compare_row(row, _overrides(fitted.after)).error_percent
+        if error is not None:
+            found[row.id] = error
+    return found
+
+
 def _is_whole(arch: Arch, path: str) -> bool:
     value = {format_path(at): value for at, value in numbers(plain(arch.spec))}[path]
     return isinstance(value, int) and path.rsplit(".", 1)[-1].endswith(("_cycles", "cores")) and "floor" not in path
@@ -152,14 +179,17 @@ def _errors(table: Sequence[Measurement], counts: Sequence[set[str]], values: di
     """Relative errors of time of all rows, then differences of active shares, weighted."""
     times, shares = [], []
     for row, effective in zip(table, counts, strict=True):
-        own = {f"arch.{path}": int(value) if value == int(value) else value for path, value in values.items()}
-        own = {path: value for path, value in own.items() if path.removeprefix("arch.") in effective}
-        compared = compare_row(row, own)
+        own = {path: value for path, value in values.items() if path in effective}
+        compared = compare_row(row, _overrides(own))
         if compared.error_percent is None:
             raise InputError(f"{row.where}: {row.id} cannot be simulated with {values}: {compared.problem}")
         times.append(compared.error_percent / 100)
         shares += [RATIO_WEIGHT * ratio.difference_points / 100 for ratio in compared.ratios]
     return np.array([*times, *shares])
+
+
+def _overrides(values: dict[str, float]) -> dict[str, int | float]:
+    return {f"arch.{path}": int(value) if value == int(value) else value for path, value in values.items()}
 
 
 def _effective(row: Measurement, arch: Arch, path: str) -> bool:
