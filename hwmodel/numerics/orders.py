@@ -7,7 +7,6 @@ canonical.
 
 from __future__ import annotations
 
-from functools import cache
 from types import ModuleType
 from typing import Any
 
@@ -15,17 +14,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hwmodel.numerics.backend import THREAD_SECONDS, kernels, run_slices, thread_count
+from hwmodel.numerics.chains import EINSUM_RATE, STEPS_RATE, chain
 from hwmodel.numerics.exact_sums import exact_product
 from hwmodel.numerics.exactness import exact_in_any_order, runs_are_exact
 from hwmodel.numerics.rounding import F32, canonical_nan
 
 Array = NDArray[Any]
-_TERMS = 1 << 15
-"""Products held at a time where a chain is built from separate multiplications and additions."""
+_ELEMENTS = 1 << 17
+"""float64 sums held at a time."""
 _COMPILED_RATE = 35e9  # multiply-adds a second of one core; they choose a path, never a bit
-_EINSUM_RATE = 7e9
-_CHAIN_RATE = 0.8e9
-"""Separate steps, where numpy's einsum cannot start from sums that are there."""
 _BLAS_RATE = 60e9
 _WORTH_A_TEST = 2e-4
 
@@ -33,7 +30,7 @@ _WORTH_A_TEST = 2e-4
 def sequential(a: F32, b: F32, acc: F32 | None, out: F32) -> None:
     """((acc + a_0 b_0) + a_1 b_1) + ... with k ascending, each product and each sum rounded to fp32."""
     work = a.size * b.shape[1]
-    numpy_rate = _EINSUM_RATE if acc is None else _CHAIN_RATE
+    numpy_rate = EINSUM_RATE if acc is None else EINSUM_RATE / 2
     compiled = kernels("products", work / numpy_rate)
     rate = numpy_rate if compiled is None else _COMPILED_RATE
     gain = work * (1 / rate - 1 / _BLAS_RATE)
@@ -80,87 +77,27 @@ def _in_threads(kernel: Any, a: F32, b: F32, out: F32, *more: int) -> None:
 
 
 def sequential_numpy(a: F32, b: F32, acc: F32 | None, out: F32) -> None:
-    """`sequential` with numpy alone: its einsum where that is known to keep the order, else step by step."""
-    rows, k = a.shape
-    cols = b.shape[1]
+    """`sequential` with numpy alone."""
     with np.errstate(all="ignore"):
-        if acc is not None or max(rows, cols) < 2 or k == 0 or not einsum_is_sequential():
-            _chain(a, b, acc, out)
-        elif cols >= 2:
-            _einsum(a, b, out)
-        else:
-            turned = np.empty((1, rows), np.float32)
-            _einsum(b.T, a.T, turned)
-            out[...] = turned.T
-        canonical_nan(out)
-
-
-def _einsum(a: F32, b: F32, out: F32) -> None:
-    right = np.ascontiguousarray(b)
-
-    def some_rows(start: int, stop: int) -> None:
-        left = np.ascontiguousarray(a[start:stop])
-        with np.errstate(all="ignore"):  # the state belongs to the thread
-            np.einsum("mk,kn->mn", left, right, out=out[start:stop])
-
-    run_slices(a.shape[0], a.size * b.shape[1] / _EINSUM_RATE, some_rows)
-
-
-def _chain(a: F32, b: F32, acc: F32 | None, out: F32) -> None:
-    """Multiply and add as separate steps over blocks of rows, some k at a time."""
-    k, cols = b.shape
-    step = max(1, _TERMS // (4 * max(1, cols)))
-    for row in range(0, a.shape[0], step):
-        left = a[row : row + step]
-        shape = (left.shape[0], cols)
-        total = np.zeros(shape, np.float32) if acc is None else acc[row : row + step].copy()
-        depth = max(1, _TERMS // max(1, total.size))
-        terms = np.empty((min(depth, max(k, 1)), *shape), np.float32)
-        for at in range(0, k, depth):
-            end = min(at + depth, k)
-            some = terms[: end - at]
-            np.multiply(left[:, at:end].T[:, :, None], b[at:end, None, :], out=some)
-            for term in some:
-                np.add(total, term, out=total)
-        out[row : row + step] = total
-
-
-@cache
-def einsum_is_sequential() -> bool:
-    """True when this numpy's einsum adds with k ascending and rounds products, so that it may stand for the chain."""
-    rng = np.random.RandomState(7)
-    for rows, k, cols in ((1, 9, 2), (3, 130, 5), (2, 64, 17), (5, 33, 64), (2, 7, 1030)):
-        a, b = rng.standard_normal((rows, k)).astype(np.float32), rng.standard_normal((k, cols)).astype(np.float32)
-        want = np.empty((rows, cols), np.float32)
-        _chain(a, b, None, want)
-        if not np.array_equal(want, np.einsum("mk,kn->mn", a, b)):
-            return False
-    # (1 + 2^-12)^2 - (1 + 2^-11): 0 when the product is rounded, 2^-24 when it is fused with the addition.
-    a = np.array([[-(1 + 2.0**-11), 1 + 2.0**-12]] * 2, np.float32)
-    b = np.array([[1.0] * 16, [1 + 2.0**-12] * 16], np.float32)
-    return not np.einsum("mk,kn->mn", a, b).any()
+        chain(a, b, acc, out)
+    canonical_nan(out)
 
 
 def in_float64(a: F32, b: F32, acc: F32 | None, out: F32) -> None:
     """Ascending k in float64 from ``acc`` or +0 (products are exact there), one rounding to fp32."""
-    compiled = kernels("products", a.size * b.shape[1] / _EINSUM_RATE)
+    compiled = kernels("products", a.size * b.shape[1] / STEPS_RATE)
     if compiled is not None:
         _start(acc, out)
         _in_threads(compiled.chain_in_float64, a, b, out)
         return
-    rows, k = a.shape
-    step = max(1, _TERMS // max(1, b.shape[1]))
-    for row in range(0, rows, step):
-        left = a[row : row + step].astype(np.float64)
-        shape = (left.shape[0], b.shape[1])
-        total = np.zeros(shape) if acc is None else acc[row : row + step].astype(np.float64)
-        term = np.empty_like(total)
-        with np.errstate(all="ignore"):
-            for at in range(k):
-                np.multiply(left[:, at : at + 1], b[at].astype(np.float64), out=term)
-                np.add(total, term, out=total)
-        with np.errstate(all="ignore"):
-            out[row : row + step] = total
+    right = b.astype(np.float64)
+    step = max(1, _ELEMENTS // max(1, b.shape[1]))
+    with np.errstate(all="ignore"):
+        for row in range(0, a.shape[0], step):
+            rows = slice(row, row + step)
+            total = np.empty(out[rows].shape)
+            chain(a[rows].astype(np.float64), right, None if acc is None else acc[rows].astype(np.float64), total)
+            out[rows] = total
     canonical_nan(out)
 
 

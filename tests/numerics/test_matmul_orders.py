@@ -14,7 +14,7 @@ from numerics_support import bits, same
 from hwmodel import numerics as nm
 from hwmodel.errors import NumericsError
 from hwmodel.numerics import backend as backend_module
-from hwmodel.numerics import exactness, orders
+from hwmodel.numerics import chains, exactness, orders
 from hwmodel.numerics.exact_sums import exact_dot, exact_product
 from hwmodel.numerics.reference import sums as reference
 
@@ -172,6 +172,26 @@ def test_zero_sums_are_positive_and_a_negative_zero_start_is_kept(backend: str) 
         assert (bits(nm.matmul(minus, one, order, group=2)) == 0).all()
     assert (bits(nm.matmul(minus, one, acc=minus)) == 0x80000000).all()
     assert (bits(nm.matmul(one * 0, one, acc=minus)) == 0).all()
+
+
+@pytest.mark.parametrize("kind", [np.float32, np.float64])
+def test_numpy_chains_go_on_from_any_sums(kind: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """einsum with the sums as its first terms, the separate steps where they are -0, NaN or Inf, and without einsum."""
+    a, b, acc = (wide(shape, 3).astype(kind) for shape in ((37, 50), (50, 21), (37, 21)))
+    starts = [None, acc, acc.copy(), acc.copy(), acc.copy()]
+    starts[2][5, 5], starts[3][36, 0], starts[4][0, 20] = -0.0, np.nan, np.inf  # type: ignore[index]
+    with np.errstate(all="ignore"):
+        for start in starts:
+            want, got, stepped = (np.empty((37, 21), kind) for _ in range(3))
+            chains.by_steps(a, b, start, want)
+            chains.chain(a, b, start, got)
+            with monkeypatch.context() as patch:
+                patch.setattr(chains, "einsum_is_sequential", lambda _kind: False)
+                chains.chain(a, b, start, stepped)
+            assert want.tobytes() == got.tobytes() == stepped.tobytes()
+            one = np.empty((37, 1), kind)
+            chains.chain(a, b[:, :1], None if start is None else start[:, :1], one)
+            assert one.tobytes() == np.ascontiguousarray(want[:, :1]).tobytes()
 
 
 # --- the path that needs no order ---------------------------------------------------------------------------------
