@@ -29,8 +29,8 @@ CUBE_SMALL_POINTS = 6.0
 EXPLANATIONS = {
     ("a5_mxfp8_2048", "tload"): (
         "The profile shows MTE2 active for about 12,000 cycles more than the loads of this kernel take at the rates "
-        "of its larger size. The whole run is not longer by that time, so it lies within the launch: the first accesses of "
-        "a cold kernel (address translation, instruction fetch) keep a load in flight. The MXFP4 kernels of the same "
+        "of its larger size. The whole run is not longer by that time, so it lies within the launch: the first accesses "
+        "of a cold kernel (address translation, instruction fetch) keep a load in flight. The MXFP4 kernels of the same "
         "machine show no such time. Nothing public says what decides it, so it is not modelled."
     ),
 }
@@ -189,8 +189,8 @@ def _fitted(found: Validation) -> Iterator[str]:
         if not paths:
             yield f"| {name} | 0 | {figures} | - | - | - |"
     yield ""
-    yield "The MXFP4 kernel has numbers of its own in `scenarios/silicon` (its TMATMUL, TEXTRACT and drain are slower than"
-    yield "the machine can: the vendor's operator reaches 99 % of the Cube): they are the kernel's, not the machine's."
+    yield "The MXFP4 kernel has numbers of its own in `scenarios/silicon` (its TMATMUL, TEXTRACT and drain are slower"
+    yield "than the machine can: the vendor's operator reaches 99 % of the Cube): they are the kernel's, not the machine's."
 
 
 def _value(arch: Arch, path: str) -> str:
