@@ -74,13 +74,20 @@ class Prepared:
 
     @cached_property
     def _hazards(self) -> tuple[Hazard, ...]:
-        return () if self.program is None else find_hazards(self.program, limits_of(self.scenario))
+        if self.program is None:
+            return ()
+        units = self.scenario.arch.units.items()
+        overlapped = {engine for engine, unit in units if unit.kind.timing is not None}
+        return find_hazards(self.program, limits_of(self.scenario), overlapped=overlapped)
 
 
 def limits_of(scenario: Scenario) -> dict[str, BufferLimits]:
     """Capacity and allocation unit of each buffer of the scenario's machine."""
     buffers = scenario.arch.spec.buffers.items()
-    return {name: BufferLimits(buffer.partition_bytes, buffer.allocation_bytes) for name, buffer in buffers}
+    return {
+        name: BufferLimits(buffer.partition_bytes, buffer.allocation_bytes, buffer.partitions)
+        for name, buffer in buffers
+    }
 
 
 @contextmanager

@@ -5,19 +5,26 @@ else may happen in any order. With vector clocks (for each instruction, how many
 surely ended before it starts) two instructions that touch the same bytes are either ordered or a race. Flags are
 matched in order: the n-th wait on a flag consumes its n-th set. Where several engines raise a signal, their sets may
 come in any order, so a wait proves of each engine only what the others cannot have done in its place.
+
+An engine whose instructions overlap starts the next one when the last one's operands have been read, and they end in
+order: what it wrote is there for its own reads only after a wait. So a clock counts twice for each engine, what has
+ended and what has been read; ``frees`` raise the second count only.
 """
 
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from hwmodel.program.instructions import Instruction, Matmul
 from hwmodel.program.memory import Operand, Part, Tile, Window, describe
 from hwmodel.program.program import Program
-from hwmodel.program.regions import BufferLimits, Regions
+from hwmodel.program.regions import BufferLimits, Regions, partitions_of
+
+BEFORE = -1
+"""Stands for an engine: what lies in a buffer before the program starts was written before everything."""
 
 
 class Hazard(NamedTuple):
@@ -68,15 +75,24 @@ class _Use:
     is_flag: bool = False
 
 
-def find_hazards(program: Program, buffers: Mapping[str, BufferLimits], *, limit: int = 50) -> tuple[Hazard, ...]:
-    """All hazards of a program, at most ``limit``, in program order. Cores that share instructions are checked once."""
+def find_hazards(
+    program: Program,
+    buffers: Mapping[str, BufferLimits],
+    *,
+    overlapped: Collection[str] = (),
+    limit: int = 50,
+) -> tuple[Hazard, ...]:
+    """All hazards of a program, at most ``limit``, in program order. Cores that share instructions are checked once.
+
+    ``overlapped`` names the engines whose instructions overlap.
+    """
     found: list[Hazard] = []
     seen: set[int] = set()
     for core in program.cores:
         if id(core.instructions) in seen:
             continue
         seen.add(id(core.instructions))
-        found += _Checker(program, core.core, core.instructions, buffers, limit).run()
+        found += _Checker(program, core.core, core.instructions, buffers, overlapped, limit).run()
     found.sort(key=lambda hazard: (hazard.core, hazard.instructions))
     return tuple(found[:limit])
 
@@ -88,6 +104,7 @@ class _Checker:
         core: int,
         instructions: tuple[Instruction, ...],
         buffers: Mapping[str, BufferLimits],
+        overlapped: Collection[str],
         limit: int,
     ) -> None:
         self.tensors = program.tensors
@@ -96,7 +113,10 @@ class _Checker:
         self.buffers = buffers
         self.limit = limit
         self.engines = {name: index for index, name in enumerate(dict.fromkeys(i.engine for i in instructions))}
-        self.spaces: dict[str, list[_Segment]] = {}
+        self.initial = program.initial
+        self.overlapped = {index for name, index in self.engines.items() if name in overlapped}
+        self.spaces: dict[tuple[str, int], list[_Segment]] = {}
+        self.bands = self._bands()
         self.windows: dict[str, list[tuple[Window, _Access, bool]]] = {}
         self.written = {
             operand.tensor for i in instructions for operand in i.writes if isinstance(operand, Window)
@@ -112,6 +132,8 @@ class _Checker:
                 self._report(kind, (instruction.number,), f"{_name(instruction)} {text}")
             streams[self.engines[instruction.engine]].append(instruction)
         self.uses = _uses(streams)
+        for _, tile in self.initial:
+            self._write(tile, _Access(BEFORE, -1, -1), [])
         self._order(streams)
         return self.found
 
@@ -121,7 +143,7 @@ class _Checker:
         """Run through a linear extension of the order, lowest number first, carrying vector clocks."""
         count = len(streams)
         heads = [0] * count
-        known = [[0] * count for _ in range(count)]
+        known = [[0] * (2 * count) for _ in range(count)]
         sets: dict[tuple[str, int], _Sets] = {}
         totals: dict[str, int] = {}
         taken: dict[str, int] = {}
@@ -149,14 +171,17 @@ class _Checker:
                     clock = list(map(max, clock, other))
             access = _Access(engine, heads[engine], instruction.number)
             self._touch(instruction, access, clock)
-            clock = list(clock)
-            clock[engine] = heads[engine] + 1
-            known[engine] = clock
-            for signal, amount in instruction.sets:
-                totals[signal] = totals.get(signal, 0) + amount
-                raised = sets.setdefault((signal, engine), _Sets())
-                raised.reached.append((raised.reached[-1] if raised.reached else 0) + amount)
-                raised.clocks.append(clock)
+            read = list(clock)
+            read[count + engine] = heads[engine] + 1
+            ended = list(read)
+            ended[engine] = heads[engine] + 1
+            known[engine] = read if engine in self.overlapped else ended
+            for signals, after in ((instruction.frees, read), (instruction.sets, ended)):
+                for signal, amount in signals:
+                    totals[signal] = totals.get(signal, 0) + amount
+                    raised = sets.setdefault((signal, engine), _Sets())
+                    raised.reached.append((raised.reached[-1] if raised.reached else 0) + amount)
+                    raised.clocks.append(after)
             heads[engine] += 1
         if not self._stuck(streams, heads, totals, taken):
             self._left_set()
@@ -194,7 +219,7 @@ class _Checker:
         later: dict[str, int] = {}
         for stream, head in zip(streams, heads, strict=True):
             for instruction in stream[head:]:
-                for signal in instruction.sets:
+                for signal in (*instruction.sets, *instruction.frees):
                     later[signal.signal] = later.get(signal.signal, 0) + signal.amount
         for instruction in left:
             for wait in instruction.waits:
@@ -239,16 +264,35 @@ class _Checker:
                 self._window(operand, access, clock, writes=True)
                 continue
             if isinstance(instruction.params, Matmul) and instruction.params.accumulate:
-                self._read(instruction, operand, access, clock)
+                self._read(instruction, operand, access, clock, adds=True)
             self._write(operand, access, clock)
 
-    def _segments(self, operand: Tile | Part) -> tuple[list[_Segment], int, int]:
-        """Segments of the operand's space, cut so that [first, last) are exactly its bytes."""
-        space = operand.space if isinstance(operand, Tile) else operand.tile.space
-        segments = self.spaces.get(space)
+    def _bands(self) -> dict[str, list[int]]:
+        """Partitions at which any operand begins or ends, for each buffer with partitions."""
+        edges: dict[str, set[int]] = {}
+        operands = {operand for i in self.instructions for operand in (*i.reads, *i.writes)}
+        for operand in (*operands, *(tile for _, tile in self.initial)):
+            if not isinstance(operand, Window):
+                space, first, last = partitions_of(operand)
+                if space in self.buffers and self.buffers[space].partitions > 1:
+                    edges.setdefault(space, set()).update((first, last))
+        return {space: sorted(found) for space, found in edges.items()}
+
+    def _segments(self, operand: Tile | Part) -> Iterator[tuple[list[_Segment], int, int]]:
+        """Segments of the operand's space, cut so that [first, last) are exactly its bytes; for each of its bands."""
+        space, begin, end = partitions_of(operand)
+        edges = self.bands.get(space)
+        if edges is None:
+            yield self._cut((space, 0), operand)
+            return
+        for band in range(bisect_left(edges, begin), bisect_left(edges, end)):
+            yield self._cut((space, band), operand)
+
+    def _cut(self, key: tuple[str, int], operand: Tile | Part) -> tuple[list[_Segment], int, int]:
+        segments = self.spaces.get(key)
         if segments is None:
-            end = self.buffers[space].capacity_bytes if space in self.buffers else 1 << 60
-            segments = self.spaces[space] = [_Segment(0, end, None)]
+            end = self.buffers[key[0]].capacity_bytes if key[0] in self.buffers else 1 << 60
+            segments = self.spaces[key] = [_Segment(0, end, None)]
         start, stop = operand.offset, operand.offset + operand.size
         for at in (start, stop):
             index = bisect_right(segments, at, key=lambda segment: segment.start) - 1
@@ -260,26 +304,28 @@ class _Checker:
         last = bisect_left(segments, stop, key=lambda segment: segment.start)
         return segments, first, last
 
-    def _read(self, instruction: Instruction, operand: Tile | Part, access: _Access, clock: list[int]) -> None:
-        segments, first, last = self._segments(operand)
-        for segment in segments[first:last]:
-            if segment.writer is None:
-                text = f"{_name(instruction)} reads {describe(operand)}, which nobody wrote"
-                self._report("unwritten", (instruction.number,), text)
-            else:
-                self._ordered(segment.writer, access, clock, operand, "writes", "reads")
-            segment.readers[access.engine] = access
+    def _read(
+        self, instruction: Instruction, operand: Tile | Part, access: _Access, clock: list[int], *, adds: bool = False
+    ) -> None:
+        for segments, first, last in self._segments(operand):
+            for segment in segments[first:last]:
+                if segment.writer is None:
+                    text = f"{_name(instruction)} reads {describe(operand)}, which nobody wrote"
+                    self._report("unwritten", (instruction.number,), text)
+                else:
+                    self._ordered(segment.writer, access, clock, operand, "writes", "adds to" if adds else "reads")
+                segment.readers[access.engine] = access
 
     def _write(self, operand: Tile | Part, access: _Access, clock: list[int]) -> None:
-        segments, first, last = self._segments(operand)
-        for segment in segments[first:last]:
-            if segment.writer is not None:
-                self._ordered(segment.writer, access, clock, operand, "writes", "overwrites")
-            for reader in segment.readers.values():
-                if reader is not access:
-                    self._ordered(reader, access, clock, operand, "reads", "overwrites")
-        if first < last:
-            segments[first:last] = [_Segment(segments[first].start, segments[last - 1].stop, access)]
+        for segments, first, last in self._segments(operand):
+            for segment in segments[first:last]:
+                if segment.writer is not None:
+                    self._ordered(segment.writer, access, clock, operand, "writes", "overwrites")
+                for reader in segment.readers.values():
+                    if reader is not access:
+                        self._ordered(reader, access, clock, operand, "reads", "overwrites")
+            if first < last:
+                segments[first:last] = [_Segment(segments[first].start, segments[last - 1].stop, access)]
 
     def _window(self, window: Window, access: _Access, clock: list[int], *, writes: bool) -> None:
         """Global memory: only tensors that the program writes can race."""
@@ -287,7 +333,8 @@ class _Checker:
             return
         accesses = self.windows.setdefault(window.tensor, [])
         for other, earlier, wrote in accesses:
-            if (writes or wrote) and earlier.engine != access.engine and _overlap(other, window):
+            apart = earlier.engine != access.engine or access.engine in self.overlapped
+            if (writes or wrote) and apart and _overlap(other, window):
                 before, now = ("writes" if wrote else "reads"), ("overwrites" if writes else "reads")
                 self._ordered(earlier, access, clock, window, before, now)
         accesses.append((window, access, writes))
@@ -295,8 +342,11 @@ class _Checker:
     def _ordered(
         self, earlier: _Access, access: _Access, clock: list[int], operand: Operand, before: str, now: str
     ) -> None:
-        if earlier.position < clock[earlier.engine]:
+        engine = earlier.engine
+        if engine == BEFORE or earlier.position < clock[engine if before == "writes" else len(self.engines) + engine]:
             return
+        if engine == access.engine and before == "writes" and now != "reads":
+            return  # it ends in order
         first, second = self.instructions[earlier.number], self.instructions[access.number]
         pair = (min(earlier.number, access.number), max(earlier.number, access.number))
         text = f"{_name(first)} {before} and {_name(second)} {now} {describe(operand)}, with no order between them"
@@ -320,7 +370,7 @@ def _uses(streams: list[list[Instruction]]) -> dict[str, _Use]:
                     use.is_flag = True
                     use.consumed[engine] = use.consumed.get(engine, 0) + 1
                     use.consumers.setdefault(engine, instruction)
-            for signal, amount in instruction.sets:
+            for signal, amount in (*instruction.sets, *instruction.frees):
                 use = found.setdefault(signal, _Use())
                 use.is_flag |= instruction.op == "set_flag"
                 use.raised[engine] = use.raised.get(engine, 0) + amount

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 
 from hwmodel.program.instructions import Instruction, Sync, label_text
-from hwmodel.program.memory import Tensor, describe
+from hwmodel.program.memory import Tensor, Tile, describe
 
 
 @dataclass(frozen=True)
@@ -31,10 +31,14 @@ class CoreProgram:
 
 @dataclass(frozen=True)
 class Program:
-    """Everything the machine needs to know: no loops, no strategy, only instructions."""
+    """Everything the machine needs to know: no loops, no strategy, only instructions.
+
+    ``initial`` names arrays of global memory that lie in on-chip tiles when the program starts.
+    """
 
     tensors: dict[str, Tensor]
     cores: tuple[CoreProgram, ...]
+    initial: tuple[tuple[str, Tile], ...] = ()
 
     @cached_property
     def count(self) -> int:

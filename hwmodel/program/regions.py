@@ -14,10 +14,11 @@ SCALE_ADDRESS_SHIFT = 4
 
 
 class BufferLimits(NamedTuple):
-    """Capacity and allocation unit of a buffer, in bytes."""
+    """Capacity (of a partition) and allocation unit of a buffer, in bytes, and its partitions."""
 
     capacity_bytes: int
     allocation_bytes: int
+    partitions: int = 1
 
 
 class Regions:
@@ -55,12 +56,20 @@ class Regions:
         if limits is None:
             yield "beyond", f"names buffer {tile.space}, which is not there"
             return
+        if limits.partitions > 1 and partitions_of(operand)[2] > limits.partitions:
+            yield "beyond", f"touches {describe(operand)}; {tile.space} has {limits.partitions} partitions"
         if operand.offset + operand.size > limits.capacity_bytes or operand.offset < 0:
             kind = "scale overrun" if tile.space in SCALE_BUFFERS.values() else "beyond"
             yield kind, f"touches {describe(operand)}; {tile.space} ends at {limits.capacity_bytes}"
         if tile.offset % limits.allocation_bytes:
             unit = limits.allocation_bytes
             yield "misaligned", f"touches {describe(tile)}, which does not start at a multiple of {unit} bytes"
+
+
+def partitions_of(operand: Tile | Part) -> tuple[str, int, int]:
+    """Buffer, and its first and last partition (exclusive) that an operand touches, where it has partitions."""
+    tile, row = (operand.tile, operand.row) if isinstance(operand, Part) else (operand, 0)
+    return tile.space, tile.partition + row, tile.partition + row + operand.rows
 
 
 def _scale_addresses(instruction: Instruction) -> Iterator[tuple[str, str]]:
