@@ -28,10 +28,10 @@ CUBE_SMALL_POINTS = 6.0
 
 EXPLANATIONS = {
     ("a5_mxfp8_2048", "tload"): (
-        "The profile shows MTE2 active for about 12,000 cycles more than the loads of this kernel take at the rates "
-        "of its larger size. The whole run is not longer by that time, so it lies within the launch: the first accesses "
-        "of a cold kernel (address translation, instruction fetch) keep a load in flight. The MXFP4 kernels of the same "
-        "machine show no such time. Nothing public says what decides it, so it is not modelled."
+        "The profile shows MTE2 active for about 12,000 cycles more than the loads of this kernel take at the rates of"
+        " its larger size. The whole run is not longer by that time, so it lies within the launch: the first accesses"
+        " of a cold kernel (address translation, instruction fetch) keep a load in flight. The MXFP4 kernels of the"
+        " same machine show no such time. Nothing public says what decides it, so it is not modelled."
     ),
 }
 """Why a figure that misses its target is left as it is."""
@@ -189,8 +189,9 @@ def _fitted(found: Validation) -> Iterator[str]:
         if not paths:
             yield f"| {name} | 0 | {figures} | - | - | - |"
     yield ""
-    yield "The MXFP4 kernel has numbers of its own in `scenarios/silicon` (its TMATMUL, TEXTRACT and drain are slower"
-    yield "than the machine can: the vendor's operator reaches 99 % of the Cube): they are the kernel's, not the machine's."
+    yield "The MXFP4 kernel has numbers of its own in `scenarios/silicon`: its TMATMUL, TEXTRACT and drain are slower"
+    yield "than the machine can, as the vendor's operator reaches 99 % of the Cube. They are the kernel's, not the"
+    yield "machine's."
 
 
 def _value(arch: Arch, path: str) -> str:
