@@ -1,0 +1,104 @@
+"""``hwmodel explain``: why a run takes as long as it does, and what would help."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from hwmodel.cli.options import Json, NoColor, Quiet, Set, Verbose, configure
+from hwmodel.errors import InputError
+
+if TYPE_CHECKING:
+    from hwmodel.explain import Explanation
+    from hwmodel.result import Result
+
+HTML = "explain.html"
+
+
+def command(
+    context: typer.Context,
+    run: Annotated[str, typer.Argument(metavar="RUN|SCENARIO", help="A run folder, or a scenario by path or name.")],
+    html: Annotated[bool, typer.Option("--html", help="Write a page to look at [into RUN, else here].")] = False,
+    out: Annotated[Path | None, typer.Option("-o", "--out", metavar="FILE", help="Where the page goes.")] = None,
+    no_whatif: Annotated[bool, typer.Option("--no-whatif", help="Do not simulate what would help.")] = False,
+    sets: Set = None,
+    as_json: Json = False,
+    quiet: Quiet = False,
+    verbose: Verbose = False,
+    no_color: NoColor = False,
+) -> int:
+    """Say why a run takes that long: stalls with their causes, critical path, phases, roofs, and what would help."""
+    console = configure(context, quiet=quiet, verbose=verbose, as_json=as_json, no_color=no_color)
+    if out is not None and not html:
+        raise InputError("--out: expected together with --html")
+    from hwmodel.config.resources import shown_path
+    from hwmodel.explain import explain
+
+    result, folder = _result(run, sets)
+    explanation = explain(result, whatif=not no_whatif, progress=console.status)
+    console.status("")
+    target = None
+    if html:
+        target = out or (folder or Path()) / HTML
+        _write(explanation, target)
+    if as_json:
+        console.json(explanation.to_dict())
+    elif console.wants_text and target is None:
+        from hwmodel.writers.explain_text import screen
+
+        console.out(screen(explanation, color=console.color))
+    if target is not None and not as_json and not quiet:
+        console.out(shown_path(target))
+    return 0
+
+
+def _result(run: str, sets: list[str] | None) -> tuple[Result, Path | None]:
+    """The result to explain, simulated without values, and the folder where it is an earlier run."""
+    from hwmodel.config.runfolder import is_run
+    from hwmodel.experiment import simulate
+    from hwmodel.scenario import load
+
+    folder = Path(run)
+    if not folder.is_dir():
+        return simulate(load(run, sets), values="skip"), None
+    if not is_run(folder):
+        raise InputError(f"{run}: expected a run folder or a scenario, not another folder")
+    if sets:
+        raise InputError("--set: expected with a scenario, not with a run folder, which has been simulated")
+    return _earlier(folder), folder
+
+
+def _earlier(folder: Path) -> Result:
+    """An earlier run, its timing simulated again; what it said about values still holds."""
+    from hwmodel.config.resources import RESOLVED
+    from hwmodel.errors import SimulationError
+    from hwmodel.experiment import simulate
+    from hwmodel.runs import read_summary
+    from hwmodel.scenario import load
+
+    if not (folder / RESOLVED).is_file():
+        raise InputError(f"{folder}: incomplete run folder: {RESOLVED} is missing")
+    summary = read_summary(folder)
+    result = simulate(load(folder / RESOLVED), values="skip")
+    if summary.get("cycles") != result.cycles:
+        raise SimulationError(
+            f"{folder}: the run had {summary.get('cycles')} cycles, this version gives {result.cycles}; run it again"
+        )
+    said = summary.get("values")
+    if isinstance(said, dict):
+        kept = {name: said[name] for name in ("status", "order", "elements", "mismatches", "sha256") if name in said}
+        result = replace(result, values=replace(result.values, **kept))
+    return result
+
+
+def _write(explanation: Explanation, target: Path) -> None:
+    from hwmodel.writers.html import write_pages
+
+    try:
+        target.parent.mkdir(parents=True, exist_ok=True)
+        write_pages([explanation], target)
+    except OSError as error:
+        raise InputError(f"{target}: cannot be written ({error.strerror or error})") from None
