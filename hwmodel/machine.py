@@ -11,7 +11,7 @@ from hwmodel.errors import DeadlockError
 from hwmodel.program.instructions import Instruction, Sync
 from hwmodel.program.memory import Part, Tile
 from hwmodel.program.program import CoreProgram, Program
-from hwmodel.sim import InOrderEngine, Kernel, Link, Overlap, OverlappedEngine
+from hwmodel.sim import InOrderEngine, Kernel, Link, Overlap, OverlappedEngine, UsersLink
 from hwmodel.sim.engine import Cost
 from hwmodel.trace import Row, Trace
 from hwmodel.units import STORAGES, UNITS, Memory
@@ -22,7 +22,12 @@ class Executor:
     """Answers what an engine asks about its unit. Costs are remembered by parameters."""
 
     def __init__(
-        self, unit: Unit, links: dict[str, Link], banked: dict[str, BufferSpec], storage: Memory | None, engine: str
+        self,
+        unit: Unit,
+        links: dict[str, UsersLink],
+        banked: dict[str, BufferSpec],
+        storage: Memory | None,
+        engine: str,
     ) -> None:
         self.unit = unit
         pace = unit.kind.pace
@@ -130,12 +135,7 @@ class Machine:
             self._add_core(core, banked, storage)
 
     def _link(self, name: str, link: LinkSpec) -> Link:
-        """A shared link. Where cores are folded, each simulated one gets the fair share of all that have work."""
         capacity, cap = link.bytes_per_cycle, link.core_bytes_per_cycle
-        simulated, active = len(self.program.cores), self.program.active_cores
-        if active > simulated:
-            cap = min(cap, capacity / active)
-            capacity = cap * simulated
         return Link(self.kernel, name, capacity / self.ticks_per_cycle, cap / self.ticks_per_cycle)
 
     def _stage(self, instruction: Instruction) -> int:
@@ -148,11 +148,12 @@ class Machine:
             streams[instruction.engine].append(instruction)
         engines: dict[str, InOrderEngine] = {}
         servers: dict[str, Link] = {}
+        links = {name: link.on_behalf_of(core.stands_for) for name, link in self.links.items()}
         launch = self.arch.spec.launch_cycles * self.ticks_per_cycle
         for engine, unit in self.units.items():
             row = Row(core.core, engine, unit.name, tuple(streams[engine]), unit.kind.timing is not None)
             self.rows.append(row)
-            executor = Executor(unit, self.links, banked, storage, engine)
+            executor = Executor(unit, links, banked, storage, engine)
             if row.parallel:
                 server = servers.setdefault(unit.name, Link(self.kernel, unit.name, Fraction(1), Fraction(1)))
                 engines[engine] = OverlappedEngine(

@@ -2,7 +2,17 @@
 
 from hwmodel.sim.engine import Executor, InOrderEngine
 from hwmodel.sim.kernel import Banks, Counter, Kernel
-from hwmodel.sim.link import Link
+from hwmodel.sim.link import Link, UsersLink
 from hwmodel.sim.overlapped import Overlap, OverlappedEngine
 
-__all__ = ["Banks", "Counter", "Executor", "InOrderEngine", "Kernel", "Link", "Overlap", "OverlappedEngine"]
+__all__ = [
+    "Banks",
+    "Counter",
+    "Executor",
+    "InOrderEngine",
+    "Kernel",
+    "Link",
+    "Overlap",
+    "OverlappedEngine",
+    "UsersLink",
+]

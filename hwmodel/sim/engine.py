@@ -9,7 +9,7 @@ from simpy.events import AllOf, Event
 
 from hwmodel.program.instructions import Instruction
 from hwmodel.sim.kernel import Counter, Kernel, Request
-from hwmodel.sim.link import Link
+from hwmodel.sim.link import Link, UsersLink
 from hwmodel.trace import WAIT_INPUT, WAIT_SPACE, Row, Stall
 
 
@@ -17,7 +17,7 @@ class Cost(NamedTuple):
     """How long an instruction takes: ``ticks`` of its own, then ``flows`` bytes over shared links, all at once."""
 
     ticks: int
-    flows: tuple[tuple[Link, int], ...] = ()
+    flows: tuple[tuple[Link | UsersLink, int], ...] = ()
 
 
 class Executor(Protocol):

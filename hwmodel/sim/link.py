@@ -12,6 +12,7 @@ from __future__ import annotations
 import heapq
 from fractions import Fraction
 from math import gcd, lcm
+from typing import NamedTuple
 
 from simpy.events import Event, Timeout
 
@@ -19,7 +20,11 @@ from hwmodel.sim.kernel import Kernel
 
 
 class Link:
-    """``capacity`` bytes a tick in all, at most ``cap`` bytes a tick for one transfer."""
+    """``capacity`` bytes a tick in all, at most ``cap`` bytes a tick for one transfer.
+
+    A transfer may stand for several users that do the same at the same time (`on_behalf_of`): it then takes as many
+    shares and ends when each of them has moved its bytes.
+    """
 
     def __init__(self, kernel: Kernel, name: str, capacity: Fraction, cap: Fraction) -> None:
         self.env = kernel.env
@@ -31,14 +36,14 @@ class Link:
         self._cap = int(cap * self._parts)
         self._virtual = 0
         self._since = 0
-        self._heap: list[tuple[int, int, Event]] = []
+        self._heap: list[tuple[int, int, Event, int]] = []
+        self._users = 0
         self._serial = 0
         self._wake: Event | None = None
         self._wake_at = -1
 
     def _rate(self) -> int:
-        count = len(self._heap)
-        return min(self._cap, self._capacity // count) if count else 0
+        return min(self._cap, self._capacity // self._users) if self._users else 0
 
     def _divide(self, users: int) -> None:
         """Count in finer parts where ``users`` equal shares of the capacity are no whole number of them."""
@@ -48,7 +53,7 @@ class Link:
             self._capacity *= factor
             self._cap *= factor
             self._virtual *= factor
-            self._heap = [(at * factor, serial, done) for at, serial, done in self._heap]
+            self._heap = [(at * factor, serial, done, users) for at, serial, done, users in self._heap]
 
     def _advance(self) -> None:
         now = int(self.env.now)
@@ -56,13 +61,18 @@ class Link:
             self._virtual += self._rate() * (now - self._since)
             self._since = now
 
-    def transfer(self, size: int) -> Event:
-        """Move ``size`` bytes; the event happens at the tick at which they have arrived."""
+    def on_behalf_of(self, users: int) -> UsersLink:
+        """The same link as one of ``users`` equal users sees it that stands for all of them."""
+        return UsersLink(self, users)
+
+    def transfer(self, size: int, users: int = 1) -> Event:
+        """Move ``size`` bytes for each user; the event happens at the tick at which they have arrived."""
         self._advance()
-        self._divide(len(self._heap) + 1)
+        self._users += users
+        self._divide(self._users)
         done = Event(self.env)
         self._serial += 1
-        heapq.heappush(self._heap, (self._virtual + size * self._parts, self._serial, done))
+        heapq.heappush(self._heap, (self._virtual + size * self._parts, self._serial, done, users))
         self._plan()
         return done
 
@@ -86,5 +96,19 @@ class Link:
         self._wake = None
         self._advance()
         while self._heap and self._heap[0][0] <= self._virtual:
-            heapq.heappop(self._heap)[2].succeed()
+            _, _, done, users = heapq.heappop(self._heap)
+            self._users -= users
+            done.succeed()
+        self._divide(max(1, self._users))
         self._plan()
+
+
+class UsersLink(NamedTuple):
+    """A link for one that stands for several equal users."""
+
+    link: Link
+    users: int
+
+    def transfer(self, size: int) -> Event:
+        """Move ``size`` bytes for each of the users."""
+        return self.link.transfer(size, self.users)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from fractions import Fraction
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -11,19 +13,19 @@ from hypothesis import strategies as st
 from hwmodel.sim import Kernel, Link
 
 
-def times(transfers: list[tuple[int, int]], capacity: Fraction | int, cap: Fraction | int) -> list[int]:
-    """Ends of transfers (start, size), in the order given."""
+def times(transfers: Sequence[tuple[int, ...]], capacity: Fraction | int, cap: Fraction | int) -> list[int]:
+    """Ends of transfers (start, size) or (start, size, users), in the order given."""
     kernel = Kernel()
     link = Link(kernel, "hbm", Fraction(capacity), Fraction(cap))
     ends = [-1] * len(transfers)
 
-    def user(index: int, start: int, size: int):  # type: ignore[no-untyped-def]
+    def user(index: int, start: int, size: int, users: int = 1) -> Any:
         yield kernel.env.timeout(start)
-        yield link.transfer(size)
+        yield link.on_behalf_of(users).transfer(size)
         ends[index] = int(kernel.env.now)
 
-    for index, (start, size) in enumerate(transfers):
-        kernel.env.process(user(index, start, size))
+    for index, transfer in enumerate(transfers):
+        kernel.env.process(user(index, *transfer))
     kernel.env.run()
     return ends
 
@@ -131,3 +133,21 @@ def test_the_order_in_which_users_are_made_does_not_matter(
 def test_equal_users_end_together_at_the_exact_tick(users: int) -> None:
     # users x 1000 bytes at 11 B/tick in all
     assert times([(0, 1000)] * users, capacity=11, cap=11) == [-(-users * 1000 // 11)] * users
+
+
+transfer_groups = st.lists(
+    st.tuples(st.integers(0, 40), st.integers(0, 200), st.integers(1, 6)), min_size=1, max_size=5
+)
+
+
+@given(transfer_groups, rates, rates)
+def test_one_transfer_on_behalf_of_several_is_that_many_transfers(
+    groups: list[tuple[int, int, int]], capacity: Fraction, cap: Fraction
+) -> None:
+    each = [(start, size) for start, size, users in groups for _ in range(users)]
+    ends = iter(times(each, capacity, cap))
+    expected = []
+    for _, _, users in groups:
+        (end,) = {next(ends) for _ in range(users)}
+        expected.append(end)
+    assert times(groups, capacity, cap) == expected
