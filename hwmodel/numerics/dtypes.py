@@ -14,9 +14,49 @@ import numpy as np
 from hwmodel.errors import NumericsError, unknown_name
 from hwmodel.numerics.formats import FORMATS, ElementFormat
 
-MX_RULES = ("floor", "rceil", "even", "ceil", "golden")
-HIF4_RULES = ("a6", "vendor_golden", "paper", "paper_even", "cann", "half_up_scale")
-NEURON_RULES = ("neuron", "neuron_alt_emax", "neuron_hw")
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """One name of ``RULES``: a quantiser rule, the dtypes it serves, one line for people.
+
+    ``block`` is the extent it works on: 1 x 32 or 1 x 64 along K for `quantize`, 8 x 4 for `quantize_neuron_mx`. The
+    parameters of a rule are in the record of its name in ``mx.RULES``, ``hif4.PROFILES`` or ``neuron.PRESETS``.
+    """
+
+    name: str
+    block: tuple[int, int]
+    dtypes: tuple[str, ...]
+    summary: str
+
+
+_MX_DTYPES = ("mxfp8_e4m3", "mxfp8_e5m2", "mxfp4_e2m1", "mxfp4_e1m2")
+_NEURON_DTYPES = ("mxfp8_e4m3", "mxfp8_e5m2", "mxfp4_e2m1")
+
+RULES: dict[str, Rule] = {
+    rule.name: rule
+    for rule in (
+        Rule("floor", (1, 32), _MX_DTYPES, "OCP: exponent of the block maximum less emax (default)"),
+        Rule("rceil", (1, 32), _MX_DTYPES, "smallest scale under which the maximum does not saturate (NV)"),
+        Rule("even", (1, 32), _MX_DTYPES, "floor after rounding the maximum to the element's mantissa"),
+        Rule("ceil", (1, 32), _MX_DTYPES, "floor plus one unless the maximum is a power of two"),
+        Rule(
+            "golden",
+            (1, 32),
+            _MX_DTYPES,
+            "rceil with zero blocks at 127: the vendor's matmul generator; refuses NaN and Inf",
+        ),
+        Rule("a6", (1, 64), ("hif4",), "bf16 arithmetic, half-even throughout, specials defined (default)"),
+        Rule("vendor_golden", (1, 64), ("hif4",), "a6 with code 0x00 as zero; refuses tiny peaks, NaN and Inf"),
+        Rule("paper", (1, 64), ("hif4",), "exact products, elements half away from zero"),
+        Rule("paper_even", (1, 64), ("hif4",), "exact products, elements half-even"),
+        Rule("cann", (1, 64), ("hif4",), "exact thresholds; 0xFF for zero, tiny, huge, NaN and Inf blocks"),
+        Rule("half_up_scale", (1, 64), ("hif4",), "a6 with the level 1 scale rounded half up"),
+        Rule("neuron", (8, 4), _NEURON_DTYPES, "8 x 4 blocks, exponent less EMAX, scale byte at least 1"),
+        Rule("neuron_alt_emax", (8, 4), _NEURON_DTYPES, "8 x 4 blocks, neuron with EMAX - 1 (8-bit arithmetic)"),
+        Rule("neuron_hw", (8, 4), ("mxfp8_e4m3", "mxfp8_e5m2"), "8 x 4 blocks, EMAX - 1, zero block 0, FP8 only"),
+    )
+}
+"""Every quantiser rule by name."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,8 +116,19 @@ class Dtype:
         return self.format.numpy_dtype
 
 
+def _rules(dtype: str, group: int) -> tuple[str, ...]:
+    """Rules of `quantize` for a dtype, the default first."""
+    return tuple(rule.name for rule in RULES.values() if dtype in rule.dtypes and rule.block == (1, group))
+
+
 def _mx(element: str) -> Block:
-    return Block(32, element, "e8m0", 32, MX_RULES, "floor", "native")
+    rules = _rules(f"mx{element}", 32)
+    return Block(32, element, "e8m0", 32, rules, rules[0], "native")
+
+
+def _hif4() -> Block:
+    rules = _rules("hif4", 64)
+    return Block(64, "fp4_e1m2", "hif4", 64, rules, rules[0], "bf16")
 
 
 _BLOCKS: dict[str, tuple[Block, str]] = {
@@ -85,54 +136,13 @@ _BLOCKS: dict[str, tuple[Block, str]] = {
     "mxfp8_e5m2": (_mx("fp8_e5m2"), "OCP MX: 32 x E5M2 and one E8M0"),
     "mxfp4_e2m1": (_mx("fp4_e2m1"), "OCP MX: 32 x E2M1 and one E8M0"),
     "mxfp4_e1m2": (_mx("fp4_e1m2"), "32 x E1M2 and one E8M0"),
-    "hif4": (
-        Block(64, "fp4_e1m2", "hif4", 64, HIF4_RULES, "a6", "bf16"),
-        "HiFloat4: 64 x S1P2, E6M2, 8 x E1_8, 16 x E1_16",
-    ),
+    "hif4": (_hif4(), "HiFloat4: 64 x S1P2, E6M2, 8 x E1_8, 16 x E1_16"),
 }
 
 DTYPES: dict[str, Dtype] = {name: Dtype(name, record, None, record.summary) for name, record in FORMATS.items()} | {
     name: Dtype(name, FORMATS[block.element], block, text) for name, (block, text) in _BLOCKS.items()
 }
 """Every dtype by name: element formats first, then block formats."""
-
-
-@dataclass(frozen=True, slots=True)
-class Rule:
-    """One name of ``RULES``: a quantiser rule, the dtypes it serves, one line for people."""
-
-    name: str
-    dtypes: tuple[str, ...]
-    summary: str
-
-
-_MX_DTYPES = ("mxfp8_e4m3", "mxfp8_e5m2", "mxfp4_e2m1", "mxfp4_e1m2")
-_NEURON_DTYPES = ("mxfp8_e4m3", "mxfp8_e5m2", "mxfp4_e2m1")
-
-RULES: dict[str, Rule] = {
-    rule.name: rule
-    for rule in (
-        Rule("floor", _MX_DTYPES, "OCP: exponent of the block maximum less emax (default)"),
-        Rule("rceil", _MX_DTYPES, "smallest scale under which the maximum does not saturate (NV)"),
-        Rule("even", _MX_DTYPES, "floor after rounding the maximum to the element's mantissa"),
-        Rule("ceil", _MX_DTYPES, "floor plus one unless the maximum is a power of two"),
-        Rule(
-            "golden",
-            _MX_DTYPES,
-            "rceil with zero blocks at 127: the vendor's matmul generator; refuses NaN and Inf",
-        ),
-        Rule("a6", ("hif4",), "bf16 arithmetic, half-even throughout, specials defined (default)"),
-        Rule("vendor_golden", ("hif4",), "a6 with code 0x00 as zero; refuses tiny peaks, NaN and Inf"),
-        Rule("paper", ("hif4",), "exact products, elements half away from zero"),
-        Rule("paper_even", ("hif4",), "exact products, elements half-even"),
-        Rule("cann", ("hif4",), "exact thresholds; 0xFF for zero, tiny, huge, NaN and Inf blocks"),
-        Rule("half_up_scale", ("hif4",), "a6 with the level 1 scale rounded half up"),
-        Rule("neuron", _NEURON_DTYPES, "8 x 4 blocks, exponent less EMAX, scale byte at least 1"),
-        Rule("neuron_alt_emax", _NEURON_DTYPES, "8 x 4 blocks, neuron with EMAX - 1 (8-bit arithmetic)"),
-        Rule("neuron_hw", ("mxfp8_e4m3", "mxfp8_e5m2"), "8 x 4 blocks, EMAX - 1, zero block 0, FP8 only"),
-    )
-}
-"""Every quantiser rule by name."""
 
 
 def dtype_record(name: str) -> Dtype:

@@ -6,6 +6,7 @@ stated in the docstring.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
@@ -14,7 +15,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from hwmodel.errors import NumericsError, unknown_name
 from hwmodel.numerics.codec import as_codes, as_source, encode, to_fp32
-from hwmodel.numerics.dtypes import RULES, dtype_record
+from hwmodel.numerics.dtypes import dtype_record
 from hwmodel.numerics.rounding import F32, canonical_nan
 from hwmodel.numerics.scales import BlockTensor, MxScales
 
@@ -25,6 +26,22 @@ EMAX = {
     "fp4_e2m1": 2, "fp8_e3m4": 0, "fp8_e4m3_ieee": 0, "fp8_e4m3": 8, "e8m0": 0, "fp8_e5m2": 15,
 }  # fmt: skip
 """Exponent of the largest normal by element format, as the dtype numbers 2..9 have it (2 0 0 8 0 15 8 15)."""
+
+
+@dataclass(frozen=True, slots=True)
+class NeuronRule:
+    """One preset: EMAX or EMAX - 1 (in 8 bits), the smallest scale byte, whether 4-bit targets exist."""
+
+    alternative_emax: bool = False
+    floor: int = 1
+    fp4: bool = True
+
+
+PRESETS: dict[str, NeuronRule] = {
+    "neuron": NeuronRule(),
+    "neuron_alt_emax": NeuronRule(alternative_emax=True),
+    "neuron_hw": NeuronRule(alternative_emax=True, floor=0, fp4=False),
+}
 
 
 def neuron_emax(dtype: str) -> int:
@@ -64,13 +81,13 @@ def quantize_neuron_mx(values: ArrayLike, dtype: str, rule: str = "neuron", nan_
     record = dtype_record(dtype)
     if record.element not in EMAX or record.element == "e8m0":
         raise NumericsError(f"quantize_neuron_mx: no Neuron MX target {dtype!r} (element formats: {', '.join(EMAX)})")
-    if rule not in ("neuron", "neuron_alt_emax", "neuron_hw"):
-        raise NumericsError(unknown_name("neuron rule", rule, [name for name in RULES if name.startswith("neuron")]))
-    if rule == "neuron_hw" and record.storage_bits == 4:
-        raise NumericsError("neuron_hw: the hardware quantises to FP8 only; use rule 'neuron' for FP4")
+    if rule not in PRESETS:
+        raise NumericsError(unknown_name("neuron rule", rule, PRESETS))
+    preset = PRESETS[rule]
+    if record.storage_bits == 4 and not preset.fp4:
+        raise NumericsError(f"{rule}: the hardware quantises to FP8 only; use rule 'neuron' for FP4")
     x = _blocked(values)
-    hardware = rule == "neuron_hw"
-    scales = neuron_scales(x, neuron_emax(dtype), alternative=rule != "neuron", floor=0 if hardware else 1)
+    scales = neuron_scales(x, neuron_emax(dtype), preset.alternative_emax, preset.floor)
     factors = np.repeat(np.repeat(_inverse_factors()[scales], BLOCK_ROWS, axis=0), BLOCK_COLS, axis=1)
     with np.errstate(all="ignore"):
         scaled = x * factors

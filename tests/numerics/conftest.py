@@ -10,11 +10,9 @@ import pytest
 from hwmodel import numerics as nm
 
 
-@pytest.fixture(params=["numpy", "numba"])
+@pytest.fixture(params=["numpy", "numba"] if importlib.util.find_spec("numba") else ["numpy"])
 def backend(request: pytest.FixtureRequest) -> Iterator[str]:
     """Run the test once with numpy alone and once with compiled kernels."""
-    if request.param == "numba" and importlib.util.find_spec("numba") is None:
-        pytest.skip("numba is not installed")
     before = nm.set_backend(request.param)
     yield request.param
     nm.set_backend(before)

@@ -66,7 +66,6 @@ def test_the_blas_does_not_show_check_12(usual: str, core: str, threads: str) ->
 
 @pytest.mark.parametrize("threads", ["1", "2"])
 def test_compiled_kernels_do_not_show_check_12(usual: str, threads: str) -> None:
-    pytest.importorskip("numba")
     assert digest("free", "numba", OPENBLAS_NUM_THREADS=threads) == usual
 
 

@@ -6,6 +6,7 @@ import itertools
 from fractions import Fraction
 from functools import cache
 
+import ml_dtypes
 import numpy as np
 import pytest
 from numerics_support import FLOATS, NARROW
@@ -154,7 +155,6 @@ def test_e8m0_ties_go_up_because_no_neighbour_is_even() -> None:
 
 
 def test_sources_are_taken_exactly() -> None:
-    ml_dtypes = pytest.importorskip("ml_dtypes")
     x = np.float32([0.1, -3.7, 1e6, 0.0078125])
     for kind in (np.float16, ml_dtypes.bfloat16):
         with np.errstate(over="ignore"):

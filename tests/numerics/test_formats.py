@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import ml_dtypes
 import numpy as np
 import pytest
 from numerics_support import NARROW
 
 from hwmodel import numerics as nm
+from hwmodel.numerics import hif4, mx, neuron
 from hwmodel.numerics.reference import codec
 
 ML_NAMES = {
@@ -37,7 +39,6 @@ def test_every_code_decodes_to_its_exact_value(dtype: str) -> None:
 
 @pytest.mark.parametrize("dtype", ML_NAMES)
 def test_decode_agrees_with_ml_dtypes(dtype: str) -> None:
-    ml_dtypes = pytest.importorskip("ml_dtypes")
     record = nm.FORMATS[dtype]
     codes = np.arange(record.code_count).astype(record.numpy_dtype)
     theirs = codes.view(getattr(ml_dtypes, ML_NAMES[dtype])).astype(np.float32)
@@ -134,6 +135,19 @@ def test_dtype_table_has_what_storage_needs() -> None:
     assert nm.DTYPES["int8"].is_integer
     assert not nm.DTYPES["int8"].is_float
     assert nm.DTYPES["bf16"].numpy_dtype == np.uint16
+
+
+def test_the_rule_table_names_exactly_the_rules_that_exist() -> None:
+    assert set(nm.RULES) == {*mx.RULES, *hif4.PROFILES, *neuron.PRESETS}
+    for rule in nm.RULES.values():
+        family = {(1, 32): mx.RULES, (1, 64): hif4.PROFILES, (8, 4): neuron.PRESETS}[rule.block]
+        assert rule.name in family
+        for dtype in rule.dtypes:
+            x = np.ones((8, 64), np.float32)
+            quantise = nm.quantize_neuron_mx if rule.block == (8, 4) else nm.quantize
+            assert quantise(x, dtype, rule=rule.name).block == rule.block
+    assert nm.DTYPES["hif4"].block.rules == tuple(hif4.PROFILES)  # type: ignore[union-attr]
+    assert set(nm.DTYPES["mxfp4_e1m2"].block.rules) == set(mx.RULES)  # type: ignore[union-attr]
 
 
 def test_every_rule_of_a_block_dtype_is_in_the_rule_table() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import ml_dtypes
 import numpy as np
 import pytest
 from hypothesis import given
@@ -35,7 +36,6 @@ def test_block_tensors_are_products_of_their_values(backend: str, left: str, rig
 
 def test_a_plain_operand_goes_with_a_block_tensor(backend: str) -> None:
     a, b = normal((4, 100), 1), nm.quantize(normal((100, 6), 2), "hif4", axis=0)
-    ml_dtypes = pytest.importorskip("ml_dtypes")
     for kind in (np.float16, ml_dtypes.bfloat16):
         narrow = a.astype(kind)
         assert same(nm.matmul(narrow, b), nm.matmul(narrow.astype(np.float32), nm.dequantize(b)))

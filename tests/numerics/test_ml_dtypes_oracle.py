@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
+import ml_dtypes
 import numpy as np
 import pytest
 
 from hwmodel import numerics as nm
-
-ml_dtypes = pytest.importorskip("ml_dtypes")
 
 NAMES = {
     "bf16": "bfloat16",

@@ -44,7 +44,6 @@ def test_small_work_never_imports_numba() -> None:
 
 
 def test_large_work_imports_it_once_the_time_is_spent(monkeypatch: pytest.MonkeyPatch) -> None:
-    pytest.importorskip("numba")
     fresh = backend._Chosen()
     monkeypatch.setattr(backend, "_chosen", fresh)
     monkeypatch.delitem(sys.modules, "numba")
