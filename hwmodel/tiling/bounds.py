@@ -1,8 +1,9 @@
 """How fast a blocked plan can be at best, from counting instructions instead of running them.
 
-Every bound is proven: an engine runs one instruction at a time, so no run is shorter than the sum of its instructions
-taken alone, on the core that has most of them; and where two engines share one buffer (one L0C tile, one slice in L0)
-they take turns, so their sums add. A shared link moves no more than its rate.
+Every bound is proven, core by core. An engine runs one instruction at a time, so no run is shorter than the sum of its
+instructions taken alone; before its first one the pipeline must have filled, and after its last one what it made must
+still be multiplied and stored. Where two engines share one buffer (one L0C tile, one slice in L0, one panel in L1) they
+take turns, so their sums add. A shared link moves no more than its rate.
 """
 
 from __future__ import annotations
@@ -19,39 +20,27 @@ from hwmodel.tiling.blocked import BlockedPlan, tensors_of
 from hwmodel.tiling.blocked_loop import CoreLoop
 
 Census = Counter[tuple[str, Any]]
+PIPES = ("MTE2", "MTE1", "M", "FIX")
 
 
 @dataclass(frozen=True)
 class Bounds:
-    """Lower bounds of one core, in cycles of the reference clock."""
+    """Lower bounds of a plan, in cycles of the reference clock, the launch included."""
 
+    limits: dict[str, int]
+    """Each bound by what limits: a unit, two units that take turns (``cube+fixpipe``), or a link."""
     alone: dict[str, int]
-    """Sum of each unit's instructions, nobody in the way."""
-    links: int
-    """All bytes of the busiest shared link at its full rate."""
-    launch: int
-    fill: int
-    """Before the Cube can start: one slice of A and B loaded and extracted."""
-    drain: int
-    """After the Cube's last instruction: the smallest store."""
-    serial_store: bool
-    """One L0C tile: the Cube waits for each store."""
-    serial_extract: bool
-    """One slice in L0: the Cube waits for each extract."""
-    serial_load: int | None
-    """One panel in L1: extracts that can still overlap the loads (A of each panel's first slice); None for two."""
+    """Sum of each unit's instructions, nobody in the way, on the core where it is largest; without the launch."""
 
     @property
     def lower(self) -> int:
         """No run of this plan takes fewer cycles."""
-        alone = self.alone
-        cube = alone["cube"] + (alone["fixpipe"] - self.drain if self.serial_store else 0)
-        bounds = [self.fill + cube + self.drain, self.links, *alone.values()]
-        if self.serial_extract:
-            bounds.append(alone["cube"] + alone["textract"])
-        if self.serial_load is not None:
-            bounds.append(alone["tload"] + alone["textract"] - self.serial_load)
-        return self.launch + max(bounds)
+        return max(self.limits.values())
+
+    @property
+    def by(self) -> str:
+        """What sets the largest bound."""
+        return max(self.limits, key=lambda name: self.limits[name])
 
 
 class _Tile(NamedTuple):
@@ -133,49 +122,153 @@ def _matmul(loop: CoreLoop, m: int, k: int, n: int, accumulate: bool) -> Matmul:
 
 
 def bounds_of(plan: BlockedPlan) -> Bounds:
-    """Bounds of the busiest core of a plan."""
+    """Bounds of a plan: the largest over its cores, and over the shared links."""
     tensors = tensors_of(plan)
+    arch = plan.arch
+    launch = arch.spec.launch_cycles * arch.ticks_per_cycle
+    limits: dict[str, int] = {}
     alone: dict[str, int] = {}
     moved: Counter[str] = Counter()
+    tails = []
+    only_loads_move = True
     for group in plan.groups:
-        loop = CoreLoop(plan, group.rows, group.cols, tensors)
-        counted = census(loop)
-        for name, cycles in _alone(plan.arch, counted).items():
-            alone[name] = max(alone.get(name, 0), cycles)
-        for (engine, params), count in counted.items():
-            unit = plan.arch.units[engine]
+        core = _Core(arch, CoreLoop(plan, group.rows, group.cols, tensors))
+        for name, ticks in core.alone.items():
+            alone[name] = max(alone.get(name, 0), ticks)
+        for name, ticks in core.limits().items():
+            limits[name] = max(limits.get(name, 0), launch + ticks)
+        tails.append(core.after_load)
+        for (engine, params), count in core.counted.items():
+            unit = arch.units[engine]
             for move in unit.kind.traffic(unit.spec, params):
                 moved[move.link] += move.size * count * len(group.shares)
-    rates = plan.arch.spec.links
-    links = max((ceil_div(size, rates[name].bytes_per_cycle) for name, size in moved.items()), default=0)
-    buffers = plan.params.buffers
-    fill, drain = _ends(plan, counted)
-    overlap = _first_a_extracts(plan, counted) if buffers.l1 == 1 else None
-    return Bounds(alone, links, plan.arch.spec.launch_cycles, fill, drain, buffers.l0c == 1, buffers.l0 == 1, overlap)
+                only_loads_move = only_loads_move and engine == "MTE2"
+    after = min(tails) if only_loads_move else 0
+    for name, size in moved.items():
+        rate = arch.spec.links[name].bytes_per_cycle / arch.ticks_per_cycle
+        limits[name] = launch + ceil_div(size, rate) + after
+    return Bounds(_cycles(arch, limits), _cycles(arch, alone))
 
 
-def _first_a_extracts(plan: BlockedPlan, counted: Census) -> int:
-    """Cycles of extracting A (and its scales) for the first slice of every panel of the busiest core, at most."""
-    group = max(plan.groups, key=lambda group: group.rows * group.cols)
-    base_m, base_k, base_n = plan.params.base
-    tiles = ceil_div(group.rows, base_m) * ceil_div(group.cols, base_n)
-    panels = tiles * ceil_div(plan.problem.k, base_k * plan.params.panel_slices)
-    each = 0
-    for target in ("l0a", "l0a_mx"):
-        costs = [
-            cost_alone(plan.arch, engine, params)
-            for engine, params in counted
-            if engine == "MTE1" and params.target == target
-        ]
-        each += max(costs, default=0)
-    return panels * each // plan.arch.ticks_per_cycle
+def _cycles(arch: Arch, ticks: dict[str, int]) -> dict[str, int]:
+    return {name: ceil_div(value, arch.ticks_per_cycle) for name, value in ticks.items()}
 
 
-def _alone(arch: Arch, counted: Census) -> dict[str, int]:
-    totals: Counter[str] = Counter()
-    for (engine, params), count in counted.items():
-        totals[arch.units[engine].name] += count * cost_alone(arch, engine, params)
-    return {name: ceil_div(ticks, arch.ticks_per_cycle) for name, ticks in totals.items()}
+class _Core:
+    """One core's loop, counted. All times in ticks, without the launch."""
+
+    def __init__(self, arch: Arch, loop: CoreLoop) -> None:
+        self.arch, self.loop = arch, loop
+        self.counted = census(loop)
+        self._costs: dict[tuple[str, Any], int] = {}
+        self.sums: Counter[str] = Counter()
+        for (engine, params), count in self.counted.items():
+            self.sums[engine] += count * self.cost(engine, params)
+        last_m, last_n = _tiles(loop.rows, loop.base_m)[-1], _tiles(loop.cols, loop.base_n)[-1]
+        self.first = (min(loop.base_m, loop.rows), min(loop.base_n, loop.cols))
+        self.last = (last_m.size, last_n.size)
+        store = loop.store(last_m.start, last_m.size, last_n.start, last_n.size)
+        self.after_matmul = self.cost("FIX", store)
+
+    def cost(self, engine: str, params: Any) -> int:
+        """`cost_alone`, remembered."""
+        key = (engine, params)
+        if key not in self._costs:
+            self._costs[key] = cost_alone(self.arch, engine, params)
+        return self._costs[key]
+
+    @property
+    def alone(self) -> dict[str, int]:
+        """Sum of each unit's instructions."""
+        return {self.arch.units[engine].name: self.sums[engine] for engine in PIPES}
+
+    def limits(self) -> dict[str, int]:
+        """Every bound of this core by what limits."""
+        loop, sums = self.loop, self.sums
+        buffers = loop.plan.params.buffers
+        names = {engine: self.arch.units[engine].name for engine in PIPES}
+        a, b = self._first_loads()
+        before_extract = a
+        before_matmul = max(a + b + self._extract_b(*self.first, self._depth(0)), a + self._extracts_of_first())
+        before_store = before_matmul + self._matmuls(*self.first, loop.k, first=True)
+        after_extract = self._last_matmul() + self.after_matmul
+        found = {
+            names["MTE2"]: sums["MTE2"] + self.after_load,
+            names["MTE1"]: before_extract + sums["MTE1"] + after_extract,
+            names["M"]: before_matmul + sums["M"] + self.after_matmul,
+            names["FIX"]: before_store + sums["FIX"],
+        }
+        if buffers.l0c == 1:
+            found[f"{names['M']}+{names['FIX']}"] = before_matmul + sums["M"] + sums["FIX"]
+        if buffers.l0 == 1:
+            both = before_extract + sums["MTE1"] + sums["M"] + self.after_matmul
+            found[f"{names['MTE1']}+{names['M']}"] = both
+        if buffers.l1 == 1:
+            both = sums["MTE2"] + sums["MTE1"] - self._first_a_extracts() + after_extract
+            found[f"{names['MTE2']}+{names['MTE1']}"] = both
+        return found
+
+    def _depth(self, k0: int) -> int:
+        return min(self.loop.panel_k, self.loop.k - k0)
+
+    def _first_loads(self) -> tuple[int, int]:
+        """Loads of the first panel: (A and its scales, B and its scales). Each is a first use."""
+        loop, (m, n), depth = self.loop, self.first, self._depth(0)
+        scale_depth = min(loop.scale_k, loop.k)
+        a = self.cost("MTE2", loop.load("a", m, depth, -1))
+        b = self.cost("MTE2", loop.load("b", depth, n, -1))
+        if loop.a.cell_bytes:
+            tile = sizes.scale_tile(loop.a, "l1", 0, m, scale_depth)
+            a += self.cost("MTE2", loop.scale_load("a", tile, -1))
+        if loop.b.cell_bytes:
+            tile = sizes.scale_tile(loop.b, "l1", 0, n, scale_depth)
+            b += self.cost("MTE2", loop.scale_load("b", tile, -1))
+        return a, b
+
+    def _extract_b(self, m: int, n: int, depth: int) -> int:
+        """Extracts of B and its scales for a panel's first slice."""
+        found = _extracts(self.loop, m, n, min(self.loop.base_k, depth))
+        return sum(self.cost("MTE1", params) for params in found if params.target.startswith("l0b"))
+
+    def _extracts_of_first(self) -> int:
+        found = _extracts(self.loop, *self.first, min(self.loop.base_k, self.loop.k))
+        return sum(self.cost("MTE1", params) for params in found)
+
+    def _matmuls(self, m: int, n: int, depth: int, *, first: bool) -> int:
+        """All matmuls over ``depth`` of K of one tile; ``first`` where they begin its sums."""
+        whole, rest = divmod(depth, self.loop.base_k)
+        slices = [self.loop.base_k] * whole + ([rest] if rest else [])
+        costs = (_matmul(self.loop, m, k, n, not (first and i == 0)) for i, k in enumerate(slices))
+        return sum(self.cost("M", params) for params in costs)
+
+    def _last_panel(self) -> tuple[int, bool]:
+        """(depth, whether it is a tile's first) of the last panel."""
+        start = (ceil_div(self.loop.k, self.loop.panel_k) - 1) * self.loop.panel_k
+        return self._depth(start), start == 0
+
+    def _last_matmul(self) -> int:
+        depth, first = self._last_panel()
+        slices = ceil_div(depth, self.loop.base_k)
+        k = depth - (slices - 1) * self.loop.base_k
+        m, n = self.last
+        return self.cost("M", _matmul(self.loop, m, k, n, not (first and slices == 1)))
+
+    @property
+    def after_load(self) -> int:
+        """Least time after the last load: B of the last panel must be extracted, all of it multiplied and stored."""
+        depth, first = self._last_panel()
+        return self._extract_b(*self.last, depth) + self._matmuls(*self.last, depth, first=first) + self.after_matmul
+
+    def _first_a_extracts(self) -> int:
+        """Extracts that need not wait for all loads of their panel: A and its scales of each panel's first slice."""
+        loop = self.loop
+        total = 0
+        for m in _tiles(loop.rows, loop.base_m):
+            for n in _tiles(loop.cols, loop.base_n)[:1]:
+                for k0 in range(0, loop.k, loop.panel_k):
+                    found = _extracts(loop, m.size, n.size, min(loop.base_k, self._depth(k0)))
+                    total += sum(self.cost("MTE1", params) for params in found if params.target.startswith("l0a"))
+        return total * ceil_div(loop.cols, loop.base_n)
 
 
 def cost_alone(arch: Arch, engine: str, params: Any) -> int:
@@ -187,13 +280,3 @@ def cost_alone(arch: Arch, engine: str, params: Any) -> int:
         rate = min(link.bytes_per_cycle, link.core_bytes_per_cycle) / arch.ticks_per_cycle
         ticks += ceil_div(move.size, rate)
     return ticks
-
-
-def _ends(plan: BlockedPlan, counted: Census) -> tuple[int, int]:
-    """Least time before the Cube's first instruction and after its last, over what the last group runs."""
-    arch = plan.arch
-
-    def least(engine: str) -> int:
-        return min(cost_alone(arch, name, params) for name, params in counted if name == engine)
-
-    return (least("MTE2") + least("MTE1")) // arch.ticks_per_cycle, least("FIX") // arch.ticks_per_cycle
