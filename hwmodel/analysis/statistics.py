@@ -66,9 +66,11 @@ def statistics(trace: Trace, program: Program, arch: Arch, peak_macs_per_cycle: 
     rows: dict[str, dict[int, list[Row]]] = {}
     for row in trace.rows:
         rows.setdefault(row.unit, {}).setdefault(row.core, []).append(row)
-    names = list(rows)
+    stages = {unit.name: min(unit.kind.operations.values()) for unit in arch.units.values()}
+    names = sorted(rows, key=stages.__getitem__)
     cores = sum(weights.values())
-    for name, by_core in rows.items():
+    for name in names:
+        by_core = rows[name]
         total = np.zeros(4, np.int64)
         count = 0
         for core, own in by_core.items():
@@ -114,7 +116,7 @@ def unit_cycles(rows: list[Row], cycles: int, ticks_per_cycle: int) -> tuple[int
     found: dict[str, list[tuple[Any, Any]]] = {BUSY: [], WAIT_INPUT: [], WAIT_SPACE: []}
     for row in rows:
         starts, ends = _rounded(row.starts, ticks_per_cycle), _rounded(row.ends, ticks_per_cycle)
-        timed = np.flatnonzero(ends > starts)
+        timed = _timed(row)
         if timed.size == 0:
             continue
         found[BUSY].append((starts[timed], ends[timed]))
@@ -135,6 +137,11 @@ def unit_cycles(rows: list[Row], cycles: int, ticks_per_cycle: int) -> tuple[int
     return parts[0], parts[1], parts[2], cycles - total
 
 
+def _timed(row: Row) -> Any:
+    """Positions of the instructions that take time, however little of a cycle it is."""
+    return np.flatnonzero(_rounded(row.ends, 1) > _rounded(row.starts, 1))
+
+
 def _rounded(ticks: Any, ticks_per_cycle: int) -> Any:
     return _round_up(np.frombuffer(ticks, np.int64), ticks_per_cycle) if ticks else np.zeros(0, np.int64)
 
@@ -145,7 +152,7 @@ def row_cycles(row: Row, cycles: int, ticks_per_cycle: int) -> tuple[int, int, i
     Waits before the first and after the last instruction that takes time are idle: nothing issued yet, or finished.
     """
     starts, ends = _rounded(row.starts, ticks_per_cycle), _rounded(row.ends, ticks_per_cycle)
-    timed = np.flatnonzero(ends > starts)
+    timed = _timed(row)
     if timed.size == 0:
         return 0, 0, 0, cycles
     busy = _union(starts, ends) if row.parallel else int((ends - starts).sum())
