@@ -138,17 +138,16 @@ def prepare(scenario: Scenario) -> Prepared:
 
 
 def _operand(scenario: Scenario, problem: MatmulProblem, name: str) -> Operand:
-    if name == "a":
-        shape = (problem.m, problem.k)
-        return make_operand(scenario.inputs.a, problem.a, shape, axis=1, base=scenario.base, field="inputs.a")
+    first = name == "a"
     return make_operand(
-        scenario.inputs.b,
-        problem.b,
-        (problem.k, problem.n),
-        axis=0,
+        scenario.inputs.a if first else scenario.inputs.b,
+        problem.a if first else problem.b,
+        (problem.m, problem.k) if first else (problem.k, problem.n),
+        axis=1 if first else 0,
         base=scenario.base,
-        transposed=problem.layout.b == "nk",
-        field="inputs.b",
+        transposed=not first and problem.layout.b == "nk",
+        neuron=scenario.arch.spec.family == "neuron",
+        field=f"inputs.{name}",
     )
 
 

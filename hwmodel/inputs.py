@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field, model_validator
 
+from hwmodel import neuron_mx
 from hwmodel import numerics as nm
 from hwmodel.errors import InputError
 from hwmodel.units.base import Spec
@@ -99,6 +100,8 @@ InputSource: TypeAlias = Annotated[
     NormalInput | UniformInput | IntegersInput | ConstantInput | NpyInput | PackedInput, Field(discriminator="kind")
 ]
 SEEDED = ("normal", "uniform", "integers")
+NEURON_RULES = "neuron"
+"""How the names of the rules for 8 x 4 blocks begin."""
 
 
 class Inputs(Spec):
@@ -122,7 +125,8 @@ class Operand:
 
     ``codes`` has the logical shape ([M, K] or [K, N]), one element each. ``scales`` are its block scales (groups along
     ``axis``) and ``cells`` the same as bytes, row fractals first, then K, as they lie in GM; both None for a dtype
-    without block scales. ``values`` fp32 is what was quantised, None where the codes were given.
+    without block scales. ``values`` fp32 is what was quantised, None where the codes were given. ``neuron`` operands
+    are scaled as a NeuronCore does it and have no cells.
     """
 
     dtype: str
@@ -131,9 +135,15 @@ class Operand:
     values: F32 | None = None
     scales: nm.BlockScales | None = None
     cells: NDArray[np.uint8] | None = None
+    neuron: bool = False
 
     def decoded(self) -> F32:
         """The values that the codes stand for, fp32."""
+        if self.neuron and isinstance(self.scales, nm.MxScales):
+            turned = self.axis == 1
+            codes, scales = (self.codes.T, self.scales.e8m0.T) if turned else (self.codes, self.scales.e8m0)
+            wide: F32 = neuron_mx.decoded(codes, np.ascontiguousarray(scales), self.dtype)
+            return np.ascontiguousarray(wide.T) if turned else wide
         whole = self.tensor()
         return nm.dequantize(whole) if isinstance(whole, nm.BlockTensor) else whole
 
@@ -154,21 +164,31 @@ def make_operand(
     axis: int = 1,
     base: Path = Path(),
     transposed: bool = False,
+    neuron: bool = False,
     field: str = "inputs.a",
 ) -> Operand:
     """Build an operand of ``dtype`` and ``shape``, with K along ``axis`` (1 for A [M, K], 0 for B [K, N]).
 
-    ``transposed``: packed data lie with their rows and columns exchanged (B as [N, K]). Paths are relative to
-    ``base``. InputError, its text beginning with ``field``, for a file that is missing, of the wrong size or shape, or
+    ``transposed``: packed data lie with their rows and columns exchanged (B as [N, K]). ``neuron``: block scales are
+    those of 8 x 4 blocks, packed ones lie in partition slots. Paths are relative to ``base``. InputError, its text beginning with ``field``, for a file that is missing, of the wrong size or shape, or
     that holds a NaN or Inf.
     """
     if isinstance(source, PackedInput):
-        return _packed(source, dtype, shape, axis, base, transposed, field)
+        return _packed(source, dtype, shape, axis, base, transposed, neuron, field)
     values = make_values(source, shape, base=base, field=field)
     if nm.DTYPES[dtype].block is None:
         return Operand(dtype, axis, _encode(values, dtype), values)
+    if str(source.rule).startswith(NEURON_RULES):
+        return _neuron_operand(values, dtype, axis, str(source.rule))
     tensor = nm.quantize(values, dtype, axis=axis, rule=source.rule)
     return Operand(dtype, axis, tensor.codes, values, tensor.scales, nm.scale_cells(tensor.scales, dtype, axis))
+
+
+def _neuron_operand(values: F32, dtype: str, axis: int, rule: str) -> Operand:
+    codes, scales = neuron_mx.quantize(values.T if axis == 1 else values, dtype, rule)
+    if axis == 1:
+        codes, scales = np.ascontiguousarray(codes.T), np.ascontiguousarray(scales.T)
+    return Operand(dtype, axis, codes, values, nm.MxScales(scales), neuron=True)
 
 
 def make_values(source: InputSource, shape: tuple[int, int], *, base: Path = Path(), field: str = "inputs.a") -> F32:
@@ -223,7 +243,14 @@ def read_values(path: Path, shape: tuple[int, int], field: str) -> F32:
 
 
 def _packed(
-    source: PackedInput, dtype: str, shape: tuple[int, int], axis: int, base: Path, transposed: bool, field: str
+    source: PackedInput,
+    dtype: str,
+    shape: tuple[int, int],
+    axis: int,
+    base: Path,
+    transposed: bool,
+    neuron: bool,
+    field: str,
 ) -> Operand:
     record = nm.DTYPES[dtype]
     stored = (shape[1], shape[0]) if transposed else shape
@@ -237,6 +264,12 @@ def _packed(
     if source.scales is None:
         raise InputError(f"{field}.scales: expected a file of scale cells, but it is missing")
     rows, k = shape[1 - axis], shape[axis]
+    if neuron:
+        places = neuron_mx.rows_of(k)
+        what = f"scale slots of {places} partitions x {rows} {dtype}"
+        found = _read_bytes(base / source.scales, places * rows, what, f"{field}.scales").reshape(places, rows)
+        scales = neuron_mx.scales_of(found, k)
+        return Operand(dtype, axis, codes, None, nm.MxScales(scales.T if axis == 1 else scales), neuron=True)
     cells = read_cells(base / source.scales, dtype, rows, k, f"{field}.scales")
     return Operand(dtype, axis, codes, None, nm.read_scale_cells(cells, rows, k, dtype, axis), cells)
 

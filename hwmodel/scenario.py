@@ -28,7 +28,7 @@ from hwmodel.config.resources import find_scenario, shown_path
 from hwmodel.config.sourced import put_together
 from hwmodel.config.validate import show, validate
 from hwmodel.errors import ConfigError, InputError, did_you_mean
-from hwmodel.inputs import Inputs, InputSource, PackedInput
+from hwmodel.inputs import NEURON_RULES, Inputs, InputSource, PackedInput
 from hwmodel.problem import Accumulate, MatmulProblem, Problem, QuantizeProblem, constant_scale_run
 from hwmodel.tiling import TILINGS
 from hwmodel.units.base import Spec
@@ -279,7 +279,7 @@ def build(
     model = validate(ScenarioModel, data, positions, beside=("arch",))
     for path, problem in _rate_faults(model, arch):
         raise positions.error(path, problem)
-    return Scenario(_settled(model), arch, base, document.file, positions)
+    return Scenario(_settled(model, arch), arch, base, document.file, positions)
 
 
 def _arch_of(
@@ -305,7 +305,7 @@ def _rate_faults(model: ScenarioModel, arch: Arch) -> Iterator[tuple[FieldPath, 
                 yield ("problem", name), f"expected a dtype that the Cube has a rate for, not {dtype} ({known})"
 
 
-def _settled(model: ScenarioModel) -> ScenarioModel:
+def _settled(model: ScenarioModel, arch: Arch) -> ScenarioModel:
     """With the quantiser rule of each operand that has block scales, and without scale files that nobody reads."""
     problem = model.problem
     if problem is None:
@@ -318,7 +318,9 @@ def _settled(model: ScenarioModel) -> ScenarioModel:
             if block is None and source.scales is not None:
                 changed[name] = source.model_copy(update={"scales": None})
         elif block is not None and source.rule is None:
-            changed[name] = source.model_copy(update={"rule": block.default_rule})
+            eight_by_four = arch.spec.family == "neuron" and isinstance(problem, MatmulProblem)
+            rule = NEURON_RULES if eight_by_four else block.default_rule
+            changed[name] = source.model_copy(update={"rule": rule})
     return model.model_copy(update={"inputs": model.inputs.model_copy(update=changed)}) if changed else model
 
 

@@ -11,12 +11,13 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
+from hwmodel.neuron_mx import BLOCK_ROWS
 from hwmodel.problem import Accumulate, order_of
 from hwmodel.program.instructions import Cast, Instruction, Matmul, Order, Signal, Wait
 from hwmodel.program.memory import Operand, Part, Tile, Window, whole
 from hwmodel.program.neuron import Evacuate, Transfer, Weights
 from hwmodel.quantities import ceil_div
-from hwmodel.tiling.neuron.geometry import PARTITIONS, SCALE_ROWS, SUM_BYTES, TILE_M, Geometry, Span
+from hwmodel.tiling.neuron.geometry import PARTITIONS, SUM_BYTES, TILE_M, Geometry, Span
 from hwmodel.units.neuron.evacuate_values import MoveValues
 from hwmodel.units.neuron.matmul import MatmultValues, WeightsValues
 
@@ -124,7 +125,7 @@ class Emitter:
             return data
         scales = self.scales_of(data)
         self.emit("load", queue, params, (window,), data.tile, waits=waits, label=label)
-        used = ceil_div(partitions, SCALE_ROWS)
+        used = ceil_div(partitions, BLOCK_ROWS)
         params = Transfer(used, cols, used * cols, 0)
         window = window._replace(tensor=f"{name}_scale")
         self.emit("load", queue, params, (window,), scales.tile, sets=sets, label=label)

@@ -11,21 +11,17 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple, TypeVar
 
+from hwmodel import neuron_mx
 from hwmodel.arch import Arch
 from hwmodel.errors import CapacityError
 from hwmodel.problem import MatmulProblem
 from hwmodel.program.memory import Tensor
 from hwmodel.program.neuron_dtypes import LANES, OF_OPERAND, NeuronDtype
-from hwmodel.quantities import ceil_div
 
 PARTITIONS = 128
 TILE_M = 128
 TILE_N = 512
 SUM_BYTES = 4
-MX_PARTITIONS = (32, 64, 128)
-"""Partitions that an MX matmul may use (hardware facts 3)."""
-SCALE_ROWS = 8
-"""Partitions that share a row of MX scales."""
 
 Item = TypeVar("Item")
 
@@ -80,8 +76,7 @@ class Geometry:
 
     def partitions(self, k: Span) -> int:
         """Partitions that an instruction's K takes; MX pads to the next legal number."""
-        used = ceil_div(k.size, self.lanes)
-        return next(legal for legal in MX_PARTITIONS if legal >= used) if self.scaled else used
+        return neuron_mx.chunks(k.size)[0].partitions if self.scaled else k.size
 
     def row(self, k: Span) -> int:
         """First row of an instruction's operands in HBM."""
@@ -90,8 +85,7 @@ class Geometry:
     @property
     def rows(self) -> int:
         """Rows of the operands in HBM, padding included."""
-        last = self.k[-1]
-        return self.row(last) + self.partitions(last)
+        return neuron_mx.rows_of(self.problem.k) if self.scaled else self.problem.k
 
     def tensors(self) -> dict[str, Tensor]:
         """Tensors in HBM: rows of K, then columns."""
