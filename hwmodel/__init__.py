@@ -1,3 +1,40 @@
-"""A cycle-approximate hardware model of NPU matmul pipelines with bit-exact values."""
+"""A cycle-approximate hardware model of NPU matmul pipelines with bit-exact values.
+
+``hwmodel.load`` reads a scenario, ``hwmodel.simulate`` runs it. Everything is loaded when it is first used, so that
+``import hwmodel`` costs nothing.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from hwmodel.errors import HwmodelError
+    from hwmodel.experiment import simulate
+    from hwmodel.result import Result
+    from hwmodel.scenario import load
 
 __version__ = "0.1.0"
+
+_HOMES = {
+    "HwmodelError": "hwmodel.errors",
+    "Result": "hwmodel.result",
+    "load": "hwmodel.scenario",
+    "simulate": "hwmodel.experiment",
+}
+"""Module that each public name comes from."""
+
+__all__ = ["HwmodelError", "Result", "__version__", "load", "simulate"]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOMES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    value = getattr(import_module(_HOMES[name]), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})
