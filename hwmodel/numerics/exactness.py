@@ -14,8 +14,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from hwmodel.numerics.backend import run_slices
 from hwmodel.numerics.rounding import F32
 
+Array = NDArray[Any]
 _CHUNK = 1 << 15
 _NO_QUANTUM = 1 << 20
 _SMALLEST_PEAK = 2.0**-100
@@ -127,13 +129,26 @@ def runs_are_exact(a: F32, b: F32, group: int) -> int:
     runs = -(-a.shape[1] // group)
     bound = np.full(runs, float(min(group, a.shape[1])))
     size, quantum = bound.copy(), np.zeros(runs, np.int64)
-    for x, look in ((a, compiled.rows), (b, compiled.columns)):
+    rows, columns = (np.ascontiguousarray(x).view(np.uint32) for x in (a, b))
+    seen: list[tuple[bool, Array, Array, Array]] = []
+
+    def some_rows(start: int, stop: int) -> None:
         peak, last, top = np.zeros(runs), np.full(runs, _NO_QUANTUM, np.int64), np.zeros(runs)
-        if not look(np.ascontiguousarray(x).view(np.uint32), group, peak, last, top):
+        seen.append((compiled.rows(rows[start:stop], group, peak, last, top), peak, last, top))
+
+    def some_runs(start: int, stop: int) -> None:
+        peak, last, top = np.zeros(runs), np.full(runs, _NO_QUANTUM, np.int64), np.zeros(runs)
+        here, some = slice(start, stop), columns[start * group : stop * group]
+        seen.append((compiled.columns(some, group, peak[here], last[here], top[here]), peak, last, top))
+
+    for task, extent, elements in ((some_rows, a.shape[0], a.size), (some_runs, runs, b.size)):
+        seen.clear()
+        run_slices(extent, elements * 2e-9, task)
+        if not all(each[0] for each in seen):
             return 0
-        bound *= peak
-        size *= top
-        quantum += last
+        bound *= np.max([each[1] for each in seen], axis=0)
+        quantum += np.min([each[2] for each in seen], axis=0)
+        size *= np.max([each[3] for each in seen], axis=0)
     limit = bound.max(initial=0)
     inside_fp32 = size.max(initial=0) < 2.0**127 and quantum.min(initial=0) >= -149
     return 24 if limit < 2.0**24 and inside_fp32 else 53 if limit < 2.0**53 else 0

@@ -65,8 +65,10 @@ def _in_threads(kernel: Any, a: F32, b: F32, out: F32, *more: int) -> None:
     """Run a kernel that adds to ``out``, over slices of rows or, where there are few, of columns."""
     rows, cols = out.shape
     if cols < 8 and rows > cols:
-        kernel(b.T, a.T, out.T, *more)  # the same sums, with more of them side by side
+        kernel(np.ascontiguousarray(b.T), a.T, out.T, *more)  # the same sums, with more of them side by side
         return
+    if a.strides[1] != a.itemsize:
+        a = np.ascontiguousarray(a)
     seconds = a.size * cols / _COMPILED_RATE
     if seconds < THREAD_SECONDS:
         kernel(a, b, out, *more)
