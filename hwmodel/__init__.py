@@ -1,6 +1,7 @@
 """A cycle-approximate hardware model of NPU matmul pipelines with bit-exact values.
 
-``hwmodel.load`` reads a scenario, ``hwmodel.simulate`` runs it. Everything is loaded when it is first used, so that
+``hwmodel.load`` reads a scenario, ``hwmodel.simulate`` runs it; ``hwmodel.compare`` and ``hwmodel.sweep`` make tables of
+many. Everything is loaded when it is first used, so that
 ``import hwmodel`` costs nothing.
 """
 
@@ -14,6 +15,7 @@ if TYPE_CHECKING:
     from hwmodel.experiment import simulate
     from hwmodel.result import Result
     from hwmodel.scenario import load
+    from hwmodel.study import compare, sweep
 
 __version__ = "0.1.0"
 
@@ -22,10 +24,12 @@ _HOMES = {
     "Result": "hwmodel.result",
     "load": "hwmodel.scenario",
     "simulate": "hwmodel.experiment",
+    "compare": "hwmodel.study",
+    "sweep": "hwmodel.study",
 }
 """Module that each public name comes from."""
 
-__all__ = ["HwmodelError", "Result", "__version__", "load", "simulate"]
+__all__ = ["HwmodelError", "Result", "__version__", "compare", "load", "simulate", "sweep"]
 
 
 def __getattr__(name: str) -> Any:

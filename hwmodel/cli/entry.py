@@ -15,6 +15,7 @@ COMMANDS = {
     "check": "hwmodel.cli.check",
     "compare": "hwmodel.cli.compare",
     "sweep": "hwmodel.cli.sweep",
+    "tune": "hwmodel.cli.tune",
     "explain": "hwmodel.cli.explain",
     "export": "hwmodel.cli.export",
     "list": "hwmodel.cli.list_",

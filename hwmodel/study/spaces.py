@@ -1,0 +1,353 @@
+"""What ``tune`` searches: for each kind of tiling the candidates that fit, and bounds that are quick to work out.
+
+A candidate is a dictionary of the fields under ``tiling:``. ``blocked`` is searched through families: all candidates
+with one base tile and core grid, which share a bound that costs microseconds. Kinds without an entry of their own are
+searched through their parameters: every literal choice, and powers of two for ``block``.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any, Literal, NamedTuple, get_args, get_origin
+
+from hwmodel.arch import Arch
+from hwmodel.errors import InputError
+from hwmodel.problem import Accumulate, MatmulProblem
+from hwmodel.program.instructions import GM_LINE_BYTES, Extract, Load, Matmul, Store
+from hwmodel.quantities import ceil_div, round_up
+from hwmodel.scenario import Scenario
+from hwmodel.tiling import TILINGS, blocked, n_split
+from hwmodel.tiling import operands as sizes
+from hwmodel.tiling.blocked import Blocked, Buffers
+from hwmodel.tiling.bounds import bounds_of, cost_alone
+from hwmodel.tiling.grid import shares
+from hwmodel.tiling.space import Space
+
+Candidate = dict[str, Any]
+POWERS = (1, 2, 4, 8, 16, 32)
+BLOCK_UNITS = {"m": 128, "n": 512, "k": 128}
+"""What ``block`` of the Neuron loops counts in."""
+
+
+class Family(NamedTuple):
+    """Candidates that are looked at together: none of them takes fewer than ``bound`` cycles."""
+
+    bound: int
+    key: tuple[Any, ...]
+
+
+@dataclass(frozen=True)
+class SearchSpace:
+    """The candidates for one problem on one machine."""
+
+    problem: MatmulProblem
+    accumulate: Accumulate
+    arch: Arch
+
+    def families(self) -> Iterator[Family]:
+        """All families."""
+        raise NotImplementedError
+
+    def members(self, family: Family) -> Iterator[tuple[int, Candidate]]:
+        """(quick bound, candidate) of a family."""
+        raise NotImplementedError
+
+    def bound(self, candidate: Candidate) -> int:
+        """The best lower bound there is; 0 where there is none. Raises InputError for one that does not fit."""
+        raise NotImplementedError
+
+    def dimensions(self) -> dict[str, list[Any]]:
+        """Choices of each field, for a search by sampling."""
+        raise NotImplementedError
+
+    def candidate(self, choices: dict[str, Any]) -> Candidate:
+        """The candidate of one choice for each dimension."""
+        raise NotImplementedError
+
+
+def space_of(scenario: Scenario, *, max_cores: int | None = None) -> SearchSpace:
+    """The space for a scenario's kind of tiling. Raises InputError for one that has no tiling."""
+    problem, tiling = scenario.problem, scenario.tiling
+    if not isinstance(problem, MatmulProblem) or tiling is None:
+        raise InputError("tune: expected a scenario with a matmul problem and a tiling")
+    args = (problem, scenario.accumulate, scenario.arch)
+    if tiling.kind in ("blocked", "auto"):
+        most = min(
+            max_cores or getattr(tiling, "max_cores", None) or scenario.arch.spec.cores, scenario.arch.spec.cores
+        )
+        return BlockedSpace(*args, most)
+    if tiling.kind == "n_split":
+        return NSplitSpace(*args)
+    return GenericSpace(*args, scenario.arch.spec.family)
+
+
+@dataclass(frozen=True)
+class BlockedSpace(SearchSpace):
+    """``blocked``: base tile, core grid, panels, scale panels, buffers, loop order."""
+
+    max_cores: int
+
+    @property
+    def space(self) -> Space:
+        """Sizes that fit."""
+        return Space(self.problem, self.arch)
+
+    @property
+    def buffers(self) -> list[Buffers]:
+        """Two or one of each, two first."""
+        return [_buffers(l1, l0, l0c) for l1, l0, l0c in itertools.product((2, 1), (2, 1), (1, 2))]
+
+    def families(self) -> Iterator[Family]:
+        """One for each base tile and grid."""
+        space, quick = self.space, _Quick(self)
+        grids = space.grids(self.max_cores)
+        for m, n, k in itertools.product(space.bases_m(), space.bases_n(), space.bases_k()):
+            if space.fits_l0(m, k, n, 1, 1):
+                for grid in grids:
+                    yield Family(quick.family(m, k, n, grid), (m, k, n, grid))
+
+    def members(self, family: Family) -> Iterator[tuple[int, Candidate]]:
+        """Every panel depth, buffering and loop order."""
+        m, k, n, grid = family.key
+        space, quick = self.space, _Quick(self)
+        one_tile = all(
+            share.rows <= m or share.cols <= n for share in shares(self.problem.m, self.problem.n, m, n, grid)
+        )
+        for parts in self.buffers:
+            if not space.fits_l0(m, k, n, parts.l0, parts.l0c):
+                continue
+            for panel, scales in space.depths(m, k, n, parts.l1):
+                bound = max(family.bound, quick.member(m, k, n, grid, panel, parts))
+                for order in ("mn",) if one_tile else ("mn", "nm"):
+                    yield bound, _blocked(grid, (m, k, n), panel, scales, parts, order)
+
+    def bound(self, candidate: Candidate) -> int:
+        """By counting all instructions."""
+        params = Blocked(**candidate)
+        return bounds_of(blocked.plan(self.problem, self.accumulate, self.arch, params)).lower
+
+    def dimensions(self) -> dict[str, list[Any]]:
+        """Independent choices; not every combination fits."""
+        space = self.space
+        return {
+            "grid": space.grids(self.max_cores),
+            "m": space.bases_m(),
+            "k": space.bases_k(),
+            "n": space.bases_n(),
+            "panel": [1, 2, 3, 4, 6, 8, 12, 16],
+            "scales": [1, 2, 4, 8] if space.a.cell_bytes or space.b.cell_bytes else [1],
+            "l1": [2, 1],
+            "l0": [2, 1],
+            "l0c": [1, 2],
+            "order": ["mn", "nm"],
+        }
+
+    def candidate(self, choices: dict[str, Any]) -> Candidate:
+        """From a choice for each dimension."""
+        parts = _buffers(choices["l1"], choices["l0"], choices["l0c"])
+        base = (choices["m"], choices["k"], choices["n"])
+        return _blocked(choices["grid"], base, choices["panel"], choices["scales"], parts, choices["order"])
+
+
+def _buffers(l1: int, l0: int, l0c: int) -> Buffers:
+    return Buffers.model_validate({"l1": l1, "l0": l0, "l0c": l0c})
+
+
+def _blocked(
+    grid: tuple[int, int], base: tuple[int, int, int], panel: int, scales: int, parts: Buffers, order: str
+) -> Candidate:
+    return {
+        "kind": "blocked",
+        "core_grid": list(grid),
+        "base": list(base),
+        "panel_slices": panel,
+        "scale_panels": scales,
+        "buffers": parts.model_dump(),
+        "loop_order": order,
+    }
+
+
+class _Quick:
+    """Bounds of the busiest core from a few products: matmuls, stores, extracts and loads, each taken alone.
+
+    Loads are taken as hits or as misses, whichever is faster, and scales are left out: that is never too much.
+    """
+
+    def __init__(self, space: BlockedSpace) -> None:
+        self.problem, self.arch, self.sizes = space.problem, space.arch, space.space
+        self.launch = self.arch.spec.launch_cycles * self.arch.ticks_per_cycle
+        self.element = sizes.operand_kind(self.problem.out, mx=False).bits // 8
+        self.totals = lru_cache(None)(self._totals)
+        self.loads = lru_cache(None)(self._loads)
+        self.cost = lru_cache(None)(self._cost)
+
+    def _cost(self, engine: str, params: Any) -> int:
+        return cost_alone(self.arch, engine, params)
+
+    def family(self, m: int, k: int, n: int, grid: tuple[int, int]) -> int:
+        """No tiling with this base and grid takes fewer cycles: its panels are as deep as can be."""
+        cube, fix, _ = self.totals(m, k, n, grid)
+        deepest = self.sizes.deepest(m, k, n, 1)
+        loads = self.loads(m, k, n, grid, deepest[0]) if deepest is not None else 0
+        return self._cycles(max(cube, fix, loads))
+
+    def member(self, m: int, k: int, n: int, grid: tuple[int, int], panel: int, parts: Buffers) -> int:
+        """The same for one depth and buffering: engines that share one buffer take turns."""
+        cube, fix, extracts = self.totals(m, k, n, grid)
+        found = [self.loads(m, k, n, grid, panel), extracts, cube + fix if parts.l0c == 1 else max(cube, fix)]
+        if parts.l0 == 1:
+            found.append(cube + extracts)
+        return self._cycles(max(found))
+
+    def _cycles(self, ticks: int) -> int:
+        return ceil_div(self.launch + ticks, self.arch.ticks_per_cycle)
+
+    def _largest(self, m: int, n: int, grid: tuple[int, int]) -> tuple[int, int]:
+        """Rows and columns of the first core, which has a largest share."""
+        share = shares(self.problem.m, self.problem.n, m, n, grid)[0]
+        return share.rows, share.cols
+
+    def _totals(self, m: int, k: int, n: int, grid: tuple[int, int]) -> tuple[int, int, int]:
+        """(matmuls, stores, extracts of data) of the first core, in ticks."""
+        rows, cols = self._largest(m, n, grid)
+        problem = self.problem
+        cube = fix = extracts = 0
+        slices = _parts(problem.k, k)
+        stride = problem.n * self.element
+        for height, high in _parts(rows, m):
+            for width, wide in _parts(cols, n):
+                count = high * wide
+                for depth, deep in slices:
+                    cube += count * deep * self.cost("M", Matmul(height, depth, width, problem.a, problem.b, True))
+                    a = sizes.l0_tile(self.sizes.a, "l0a", 0, height, depth, "NZ").size
+                    b = sizes.l0_tile(self.sizes.b, "l0b", 0, depth, width, "ZN").size
+                    extracts += (
+                        count * deep * (self.cost("MTE1", Extract(a, "l0a")) + self.cost("MTE1", Extract(b, "l0b")))
+                    )
+                stores = (
+                    Store(height, width, self.element, stride, (row + col) % GM_LINE_BYTES)
+                    for row in _starts(rows, m, height, stride)
+                    for col in _starts(cols, n, width, self.element)
+                )
+                least = min(self.cost("FIX", store) for store in stores)
+                fix += count * least
+        return cube, fix, extracts
+
+    def _loads(self, m: int, k: int, n: int, grid: tuple[int, int], panel: int) -> int:
+        rows, cols = self._largest(m, n, grid)
+        panels = _parts(self.problem.k, k * panel)
+        total = 0
+        for height, high in _parts(rows, m):
+            for width, wide in _parts(cols, n):
+                for depth, deep in panels:
+                    a = ceil_div(height * depth * self.sizes.a.bits, 8)
+                    b = ceil_div(depth * width * self.sizes.b.bits, 8)
+                    total += high * wide * deep * (self._load(a) + self._load(b))
+        return total
+
+    def _load(self, size: int) -> int:
+        hit, miss = Load(size, 1, size, 0), Load(size, 1, size, size)
+        return min(self.cost("MTE2", hit), self.cost("MTE2", miss))
+
+
+def _parts(extent: int, base: int) -> list[tuple[int, int]]:
+    """(size, how many) of the tiles along one dimension."""
+    whole, rest = divmod(extent, base)
+    return ([(base, whole)] if whole else []) + ([(rest, 1)] if rest else [])
+
+
+def _starts(extent: int, base: int, size: int, step: int) -> set[int]:
+    """Where tiles of ``size`` begin along one dimension, in bytes from a boundary of GM."""
+    found = range(0, extent, base)
+    return {start * step % GM_LINE_BYTES for start in found if min(base, extent - start) == size}
+
+
+@dataclass(frozen=True)
+class NSplitSpace(SearchSpace):
+    """``n_split``: width of a slice, and halves of L0B and L0C. Few enough to try them all."""
+
+    def dimensions(self) -> dict[str, list[Any]]:
+        """Widths in multiples of 64 columns up to N."""
+        whole = round_up(self.problem.n, n_split.SLICE)
+        widths = [min(width, self.problem.n) for width in range(n_split.SLICE, whole + 1, n_split.SLICE)]
+        return {"tile_n": widths, "l0": [1, 2], "l0c": [1, 2]}
+
+    def candidate(self, choices: dict[str, Any]) -> Candidate:
+        """From a choice for each dimension."""
+        buffers = {"l0": choices["l0"], "l0c": choices["l0c"]}
+        return {"kind": "n_split", "tile_n": choices["tile_n"], "buffers": buffers}
+
+    def families(self) -> Iterator[Family]:
+        """One of all."""
+        yield Family(0, ())
+
+    def members(self, family: Family) -> Iterator[tuple[int, Candidate]]:
+        """Every combination."""
+        del family
+        return ((0, self.candidate(choices)) for choices in _product(self.dimensions()))
+
+    def bound(self, candidate: Candidate) -> int:
+        """None; only whether it fits."""
+        n_split.plan(self.problem, self.accumulate, self.arch, n_split.NSplit(**candidate))
+        return 0
+
+
+@dataclass(frozen=True)
+class GenericSpace(SearchSpace):
+    """Every tiling of a family of machines, by the choices that their parameters allow."""
+
+    family: str
+
+    def families(self) -> Iterator[Family]:
+        """One for each kind."""
+        for kind, tiling in TILINGS.items():
+            if tiling.family == self.family and kind != "auto":
+                yield Family(0, (kind,))
+
+    def members(self, family: Family) -> Iterator[tuple[int, Candidate]]:
+        """Every combination of choices."""
+        kind = family.key[0]
+        for choices in _product(self._choices(kind)):
+            yield 0, {"kind": kind, **choices}
+
+    def bound(self, candidate: Candidate) -> int:
+        """None; only whether it fits."""
+        tiling = TILINGS[candidate["kind"]]
+        tiling.plan(self.problem, self.accumulate, self.arch, tiling.params(**candidate))
+        return 0
+
+    def dimensions(self) -> dict[str, list[Any]]:
+        """Which of the candidates: they have no common dimensions."""
+        return {"candidate": [each for family in self.families() for _, each in self.members(family)]}
+
+    def candidate(self, choices: dict[str, Any]) -> Candidate:
+        """The chosen one."""
+        chosen: Candidate = choices["candidate"]
+        return chosen
+
+    def _choices(self, kind: str) -> dict[str, list[Any]]:
+        found: dict[str, list[Any]] = {}
+        for name, field in TILINGS[kind].params.model_fields.items():
+            if name == "kind":
+                continue
+            annotation = field.annotation
+            if get_origin(annotation) is Literal:
+                found[name] = list(get_args(annotation))
+            elif name == "block" and get_origin(annotation) is tuple:
+                found[name] = self._blocks(len(get_args(annotation)))
+        return found
+
+    def _blocks(self, count: int) -> list[Any]:
+        """``[m, n]`` or ``[m, n, k]`` in powers of two, none beyond the problem."""
+        extents = (self.problem.m, self.problem.n, self.problem.k)[:count]
+        tiles = [ceil_div(extent, unit) for extent, unit in zip(extents, BLOCK_UNITS.values(), strict=False)]
+        axes = [[power for power in POWERS if power < 2 * most] for most in tiles]
+        return [list(block) for block in itertools.product(*axes)]
+
+
+def _product(dimensions: dict[str, Sequence[Any]] | dict[str, list[Any]]) -> Iterator[dict[str, Any]]:
+    names = list(dimensions)
+    return (dict(zip(names, values, strict=True)) for values in itertools.product(*dimensions.values()))
