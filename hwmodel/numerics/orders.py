@@ -34,7 +34,8 @@ def sequential(a: F32, b: F32, acc: F32 | None, out: F32) -> None:
     compiled = kernels("products", work / numpy_rate)
     rate = numpy_rate if compiled is None else _COMPILED_RATE
     gain = work * (1 / rate - 1 / _BLAS_RATE)
-    if gain > _WORTH_A_TEST and gain > _test_seconds(a, b) * thread_count() and exact_in_any_order(a, b, 24, acc):
+    worth_it = gain > _WORTH_A_TEST and gain > _test_seconds(a, b) * thread_count()
+    if worth_it and exact_in_any_order(a, b, 24, acc, thorough=compiled is None):
         _blas_exact(a, b, acc, out)
     elif compiled is not None:
         _start(acc, out)
