@@ -25,6 +25,9 @@ def command(
     max_mape: Annotated[
         float, typer.Option("--max-mape", metavar="P", help="Largest mean error of a machine in per cent, else exit 1.")
     ] = 5.0,
+    jobs: Annotated[
+        int | None, typer.Option("--jobs", metavar="N", help="Rows simulated at a time [one for each processor].")
+    ] = None,
     as_json: Json = False,
     quiet: Quiet = False,
     verbose: Verbose = False,
@@ -34,11 +37,15 @@ def command(
     console = configure(context, quiet=quiet, verbose=verbose, as_json=as_json, no_color=no_color)
     if not max_mape >= 0:
         raise InputError(f"--max-mape: expected a percentage of at least 0, not {max_mape:g}")
+    from hwmodel.engines import check_engine, default_jobs
     from hwmodel.validation.compare import validate
     from hwmodel.validation.table import SHIPPED, read_table
 
+    check_engine("local", jobs=jobs)
     rows = read_table(table or SHIPPED)
-    found = validate(rows, progress=lambda index, row: console.status(f"[{index + 1}/{len(rows)}] {row.id}"))
+    found = validate(
+        rows, jobs=jobs or default_jobs(), progress=lambda done, of: console.status(f"[{done}/{of}] rows simulated")
+    )
     console.status("")
     too_far = [machine for machine in found.machines if machine.mape_percent > max_mape]
     if as_json:

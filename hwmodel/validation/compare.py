@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from hwmodel.engines import completed, open_engine
 from hwmodel.errors import HwmodelError
 from hwmodel.experiment import simulate
 from hwmodel.validation.kernels import scenario_of
@@ -143,13 +144,15 @@ def compare_row(row: Measurement, overrides: dict[str, Any] | None = None) -> Ro
 
 def validate(
     table: Sequence[Measurement],
-    overrides: dict[str, Any] | None = None,
     *,
-    progress: Callable[[int, Measurement], None] = lambda _index, _row: None,
+    jobs: int = 1,
+    progress: Callable[[int, int], None] = lambda _done, _rows: None,
 ) -> Validation:
-    """Simulate all rows. ``progress`` is called before each."""
-    rows = []
-    for index, row in enumerate(table):
-        progress(index, row)
-        rows.append(compare_row(row, overrides))
-    return Validation(tuple(rows))
+    """Simulate all rows, ``jobs`` at a time. ``progress`` is told how many are done, and of how many."""
+    found: dict[str, Row] = {}
+    width = min(jobs, len(table))
+    with open_engine("local", jobs=width) as engine:
+        for measurement, row in completed(engine, compare_row, table, width=width):
+            found[measurement.id] = row
+            progress(len(found), len(table))
+    return Validation(tuple(found[row.id] for row in table))

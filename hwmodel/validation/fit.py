@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -23,12 +23,18 @@ from hwmodel.validation.table import Measurement
 
 STEP = 0.01
 """Relative step of the difference quotients: cycles are whole numbers, so a tiny step would see none of them."""
+PRECISION = 1e-3
+"""Relative changes below which a fit ends: a thousandth is far below what is left as error."""
 RANGE = 10.0
 """A fitted number stays within this factor of where it started: beyond that it has lost its meaning."""
 RATIO_WEIGHT = 0.25
 """A difference of an active share counts a quarter of the same relative error of time."""
 OUTLIER = 0.02
 """Errors beyond this grow linearly instead of squared, so that one row that physics cannot reach does not rule."""
+
+
+class NoEffectError(InputError):
+    """A number to fit that changes nothing in the rows there are."""
 
 
 @dataclass(frozen=True)
@@ -126,11 +132,13 @@ def fit(
         x_scale=0.1,
         loss="soft_l1",
         f_scale=OUTLIER,
+        ftol=PRECISION,
+        xtol=PRECISION,
         max_nfev=30,
     )
     for index, path in enumerate(paths):
         if not np.any(solution.jac[:, index]):
-            raise InputError(f"--free: {path} has no effect on these measurements")
+            raise NoEffectError(f"--free: {path} has no effect on these measurements")
     after = values_at(solution.x)
     last = _errors(table, counts, after)
     count = len(table)
@@ -153,21 +161,34 @@ def fitted_fields(arch: Arch) -> list[str]:
     return [path for path, source in arch.sources.items() if source.source.startswith(FITTED)]
 
 
-def leave_one_out(table: Sequence[Measurement], names: Sequence[str]) -> dict[str, float]:
-    """Error of each row's time in per cent when the named fields are fitted to the other rows alone.
+class LeftOut(NamedTuple):
+    """One row to leave out: the other rows of its machine and the numbers to fit to them."""
 
-    The rows are those of one machine; one row alone gives nothing.
-    """
-    found = {}
+    row: Measurement
+    others: tuple[Measurement, ...]
+    names: tuple[str, ...]
+
+
+def left_out_tasks(table: Sequence[Measurement], names: Sequence[str]) -> list[LeftOut]:
+    """Rows of one machine whose others still hold as many figures as there are numbers to fit."""
+    tasks = []
     for row in table:
-        others = [other for other in table if other is not row]
-        if not others:
-            continue
-        fitted = fit(others, names)
-        error = compare_row(row, _overrides(fitted.after)).error_percent
-        if error is not None:
-            found[row.id] = error
-    return found
+        others = tuple(other for other in table if other is not row)
+        if names and sum(1 + len(other.ratios) for other in others) >= len(names):
+            tasks.append(LeftOut(row, others, tuple(names)))
+    return tasks
+
+
+def left_out_error(task: LeftOut) -> float | None:
+    """Error of a row's time in per cent when its machine's numbers are fitted to the other rows alone.
+
+    None where the others say nothing about one of the numbers.
+    """
+    try:
+        fitted = fit(task.others, task.names)
+    except NoEffectError:
+        return None
+    return compare_row(task.row, _overrides(fitted.after)).error_percent
 
 
 def _is_whole(arch: Arch, path: str) -> bool:

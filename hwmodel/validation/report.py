@@ -14,8 +14,9 @@ from hwmodel import __version__
 from hwmodel.arch import Arch
 from hwmodel.config.arch import load_arch
 from hwmodel.config.resources import shipped_archs
+from hwmodel.engines import default_jobs, open_engine
 from hwmodel.validation.compare import Row, Validation, validate
-from hwmodel.validation.fit import fitted_fields, leave_one_out
+from hwmodel.validation.fit import fitted_fields, left_out_error, left_out_tasks
 from hwmodel.validation.picture import draw
 from hwmodel.validation.table import Measurement, read_table
 
@@ -94,14 +95,15 @@ def _smallest(found: Validation) -> set[str]:
     return {row.id for row in best.values()}
 
 
-def left_out(table: Sequence[Measurement]) -> dict[str, float]:
-    """Leave-one-out error of every row of every machine that has fitted numbers."""
-    found: dict[str, float] = {}
+def left_out(table: Sequence[Measurement], jobs: int | None = None) -> dict[str, float]:
+    """Leave-one-out error of every row for which the other rows of its machine determine the fitted numbers."""
+    tasks = []
     for arch in dict.fromkeys(row.arch for row in table):
-        names = fitted_fields(load_arch(arch))
-        if names:
-            found.update(leave_one_out([row for row in table if row.arch == arch], names))
-    return found
+        rows = [row for row in table if row.arch == arch]
+        tasks += left_out_tasks(rows, fitted_fields(load_arch(arch)))
+    with open_engine("local", jobs=jobs) as engine:
+        errors = list(engine.map(left_out_error, tasks))
+    return {task.row.id: error for task, error in zip(tasks, errors, strict=True) if error is not None}
 
 
 def text(found: Validation, without: dict[str, float]) -> Iterator[str]:
@@ -117,8 +119,8 @@ def text(found: Validation, without: dict[str, float]) -> Iterator[str]:
     yield ""
     yield from _rows(found, without)
     yield ""
-    yield "Error left out: the row's error when its machine is fitted to the other rows alone. Where one row is left,"
-    yield "it cannot tell launch from rate, and the error shows it."
+    yield "Left out: the row's error when its machine is fitted to the other rows alone; - where those do not determine"
+    yield "the numbers. One long kernel hardly tells how long a launch takes, and the error of a short one shows it."
     yield ""
     yield "## Machines"
     yield ""
@@ -229,7 +231,7 @@ def _perf_sim(found: Validation) -> Iterator[str]:
 def write(folder: Path = FOLDER) -> list[Path]:
     """Simulate, fit, and write ``report.md`` and the picture; returns the files."""
     table = read_table()
-    found = validate(table)
+    found = validate(table, jobs=default_jobs())
     without = left_out(table)
     folder.mkdir(parents=True, exist_ok=True)
     report, picture = folder / "report.md", folder / "measured_vs_modelled.png"
