@@ -121,7 +121,7 @@ def _magnitudes_fit(a: F32, b: F32, left: Grain, right: Grain, limit: float) -> 
     """True when sum |a||b| < limit x q_a q_b for every output. The sums have no sign, so rounding them costs little."""
     rows = np.abs(a) * np.ldexp(np.float32(1), -left.quanta)[:, None]
     columns = np.abs(b) * np.ldexp(np.float32(1), -right.quanta)
-    largest = float(np.matmul(rows, columns).max()) * (1 + a.shape[1] * 2.0**-22)
+    largest: float = float(np.matmul(rows, columns).max()) * (1 + a.shape[1] * 2.0**-22)
     return largest < limit
 
 
