@@ -56,22 +56,27 @@ def scenario(
     out: str = "bf16",
     *,
     tiling: dict[str, Any] | None = None,
+    arch: str = "ascend_a6",
     base: Path = Path(),
     shipped: bool = False,
     **rest: Any,
 ) -> Scenario:
-    """A matmul on the machine with round numbers; ``rest`` are further fields, or overrides (``arch__cores=2``)."""
+    """A matmul on the machine with round numbers (``shipped``, or another ``arch``: with its own).
+
+    ``rest`` are further fields, or overrides (``arch__cores=2``).
+    """
     overrides = {path.replace("__", "."): rest.pop(path) for path in list(rest) if "__" in path}
     uniform = {"kind": "uniform", "low": -1.0, "high": 1.0}
     data = {
         "name": "test",
-        "arch": "ascend_a6",
+        "arch": arch,
         "problem": {"op": "matmul", "m": m, "k": k, "n": n, "a": a, "b": b, "out": out, **rest.pop("problem", {})},
         "tiling": tiling or {"kind": "n_split"},
         "inputs": {"a": {**uniform, "seed": 1}, "b": {**uniform, "seed": 2}},
         **rest,
     }
-    return loads(json.dumps(data), base, overrides={**({} if shipped else ROUND), **overrides})
+    rates = ROUND if arch == "ascend_a6" and not shipped else {}
+    return loads(json.dumps(data), base, overrides={**rates, **overrides})
 
 
 def simulated(*extents: int, **fields: Any) -> Result:
@@ -86,7 +91,9 @@ def prepared(*extents: int, **fields: Any) -> Prepared:
 
 def hazards_of(ready: Prepared, program: Program | None = None) -> tuple[Hazard, ...]:
     """Hazards of a prepared scenario, or of another program on its machine."""
-    return find_hazards(program or program_of(ready), limits_of(ready.scenario))
+    units = ready.scenario.arch.units.items()
+    overlapped = {engine for engine, unit in units if unit.kind.timing is not None}
+    return find_hazards(program or program_of(ready), limits_of(ready.scenario), overlapped=overlapped)
 
 
 def program_of(ready: Prepared) -> Program:

@@ -15,6 +15,7 @@ from hwmodel.experiment import global_memory, prepare
 from hwmodel.machine import Machine
 from hwmodel.program import Part, Tensor, Tile, Window, whole
 from hwmodel.tiling import operands as sizes
+from hwmodel.units.neuron.storage import CoreMemory
 from hwmodel.units.storage import Buffer, Storage, parse, render
 
 HIF4 = sizes.operand_kind("hif4", mx=True)
@@ -154,6 +155,17 @@ def test_a_load_is_a_copy_of_what_gm_holds_then() -> None:
     storage.store(Window("x", 0, 0, 16, 32), np.ones((16, 32), np.uint8))
     assert (taken == 0).all()
     assert (storage.load(Window("x", 0, 0, 16, 32)) == 1).all()
+
+
+@pytest.mark.parametrize("rows", [1, 2, 128])
+def test_what_a_neuron_core_read_stays_as_it_was(rows: int) -> None:
+    """A single partition is contiguous, yet no view of it is handed out: others may write it before the matmul ends."""
+    memory = CoreMemory({"sbuf": 8}, {}, {}, {})
+    tile = Tile("sbuf", 0, 8, "bfloat16", rows, 4, "ND", "data", (rows, 4))
+    memory.write(tile, np.full((rows, 4), 0x1234, np.uint16))
+    found = memory.read(whole(tile))
+    memory.write(tile, np.zeros((rows, 4), np.uint16))
+    assert (found == 0x1234).all()
 
 
 def test_windows_are_relative_to_the_origin_of_the_core() -> None:

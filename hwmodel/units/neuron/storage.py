@@ -55,10 +55,10 @@ class CoreMemory:
         return found
 
     def read(self, part: Part) -> Array:
-        """Stored elements [rows, cols] of a part, as unsigned integers."""
+        """Copy of the stored elements [rows, cols] of a part, as unsigned integers."""
         tile = part.tile
         rows, columns = _place(tile, part)
-        data = np.ascontiguousarray(self.bytes_of(tile.space)[rows, columns])
+        data = self.bytes_of(tile.space)[rows, columns].copy()
         return data.view(NEURON_DTYPES[tile.dtype].numpy)
 
     def write(self, tile: Tile, value: Array) -> None:
