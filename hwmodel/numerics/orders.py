@@ -65,18 +65,28 @@ def _start(acc: F32 | None, out: F32) -> None:
 def _in_threads(kernel: Any, a: F32, b: F32, out: F32, *more: int) -> None:
     """Run a kernel that adds to ``out``, over slices of rows or, where there are few, of columns."""
     rows, cols = out.shape
-    if cols < 8 and rows > cols:
-        kernel(np.ascontiguousarray(b.T), a.T, out.T, *more)  # the same sums, with more of them side by side
+    if cols < 8 and rows > cols:  # the same sums, with more of them side by side
+        turned = np.ascontiguousarray(out.T)
+        kernel(np.ascontiguousarray(b.T), np.ascontiguousarray(a.T), turned, *more)
+        out[...] = turned.T
         return
     if a.strides[1] != a.itemsize:
         a = np.ascontiguousarray(a)
     seconds = a.size * cols / _COMPILED_RATE
-    if seconds < THREAD_SECONDS:
-        kernel(a, b, out, *more)
-    elif rows >= 24 or rows > cols:
-        run_slices(rows, seconds, lambda start, stop: kernel(a[start:stop], b, out[start:stop], *more), 12)
-    else:
-        run_slices(cols, seconds, lambda start, stop: kernel(a, b[:, start:stop], out[:, start:stop], *more), 32)
+    if seconds < THREAD_SECONDS or rows >= 24 or rows > cols:
+        right = np.ascontiguousarray(b)
+        if seconds < THREAD_SECONDS:
+            kernel(a, right, out, *more)
+        else:
+            run_slices(rows, seconds, lambda start, stop: kernel(a[start:stop], right, out[start:stop], *more), 12)
+        return
+
+    def some_columns(start: int, stop: int) -> None:
+        part = np.ascontiguousarray(out[:, start:stop])
+        kernel(a, np.ascontiguousarray(b[:, start:stop]), part, *more)
+        out[:, start:stop] = part
+
+    run_slices(cols, seconds, some_columns, 32)
 
 
 def sequential_numpy(a: F32, b: F32, acc: F32 | None, out: F32) -> None:

@@ -3,8 +3,9 @@
 A panel of columns of B is packed, and a few rows of A at a time run down it, their sums in vector registers: the
 innermost loop is written as LLVM vectors, because the compiler's own vectoriser neither keeps sums in registers nor
 uses full width. ``fmul`` and ``fadd`` without flags stay two roundings; ``llvm.fmuladd`` serves sums that are exact
-anyway. ``a`` [M, K], ``b`` [K, N] and ``c`` [M, N] are fp32, the rows of ``a`` contiguous; ``c`` holds the start of
-every sum and then the result. (One file: numba's cache looks at the date of the file that a function is in.)
+anyway. ``a`` [M, K], ``b`` [K, N] and ``c`` [M, N] are fp32 and contiguous, but for the distance of ``a``'s rows;
+``c`` holds the start of every sum and then the result. (One file: numba's cache looks at the date of the file that a
+function is in.)
 """
 
 from __future__ import annotations
@@ -37,9 +38,7 @@ _LINE = 64
 _ROWS = 3
 _FUSED_ROWS = 6
 _PLAIN = void(given(f32, 2, "A"), given(f32, 2), made(f32, 2))
-_STRIDED = void(given(f32, 2, "A"), given(f32, 2, "A"), made(f32, 2, "A"))
-_GROUPED_PLAIN = void(given(f32, 2, "A"), given(f32, 2), made(f32, 2), i64)
-_GROUPED_STRIDED = void(given(f32, 2, "A"), given(f32, 2, "A"), made(f32, 2, "A"), i64)
+_GROUPED = void(given(f32, 2, "A"), given(f32, 2), made(f32, 2), i64)
 
 
 def _tile(rows: int, wide: bool = False, fused: bool = False, grouped: bool = False) -> Callable[..., Any]:
@@ -173,7 +172,7 @@ def _pack(b: Any, start: int, depth: int, j: int, width: int, panel: int, packed
             into[n] = line[n]
 
 
-@compiled(_PLAIN, _STRIDED)
+@compiled(_PLAIN)
 def chain(a: Any, b: Any, c: Any) -> None:
     """c = (c + a_0 b_0) + a_1 b_1 ..., a product and a sum each rounded to fp32."""
     rows, k = a.shape
@@ -194,7 +193,7 @@ def chain(a: Any, b: Any, c: Any) -> None:
         _write(sums, j, width, PANEL, c)
 
 
-@compiled(_PLAIN, _STRIDED)
+@compiled(_PLAIN)
 def chain_in_float64(a: Any, b: Any, c: Any) -> None:
     """As `chain` with products and sums in float64, rounded to fp32 once at the end."""
     rows, k = a.shape
@@ -215,7 +214,7 @@ def chain_in_float64(a: Any, b: Any, c: Any) -> None:
         _write(sums, j, width, WIDE_PANEL, c)
 
 
-@compiled(_GROUPED_PLAIN, _GROUPED_STRIDED)
+@compiled(_GROUPED)
 def grouped(a: Any, b: Any, c: Any, group: int) -> None:
     """c += sums over runs of ``group``, for runs whose sums are exact in fp32 in any order."""
     rows, k = a.shape
@@ -241,7 +240,7 @@ def grouped(a: Any, b: Any, c: Any, group: int) -> None:
         _write(sums, j, width, PANEL, c)
 
 
-@compiled(_GROUPED_PLAIN, _GROUPED_STRIDED)
+@compiled(_GROUPED)
 def grouped_in_float64(a: Any, b: Any, c: Any, group: int) -> None:
     """As `grouped`, for runs whose sums are exact in float64 in any order; each is rounded to fp32 once."""
     rows, k = a.shape

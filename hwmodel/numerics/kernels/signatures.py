@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Callable
-from typing import Any, TypeVar
+from typing import Any
 
 import numba
 
-_F = TypeVar("_F", bound=Callable[..., Any])
 types: Any = importlib.import_module("numba.core.types")
 f32, f64 = types.float32, types.float64
 u8, u16, u32 = types.uint8, types.uint16, types.uint32
@@ -25,20 +24,32 @@ def made(dtype: Any, ndim: int, layout: str = "C") -> Any:
     return types.Array(dtype, ndim, layout)
 
 
-def compiled(*signatures: Any) -> Callable[[_F], _F]:
-    """Compile a function for these signatures when its module is imported, or take it from numba's cache.
+class Compiled:
+    """A function that is compiled for one signature when it is first called, or taken from numba's cache then.
 
     The cache lies beside the source where that can be written, else in the user's cache folder (or NUMBA_CACHE_DIR);
-    where there is no such place, the function is compiled in every process.
+    where there is no such place, the function is compiled in every process. ``fastmath`` is off.
     """
 
-    def wrap(function: _F) -> _F:
-        made_function: Any
-        try:
-            made_function = numba.njit(list(signatures), cache=True, nogil=True, error_model="numpy")(function)
-        except RuntimeError:
-            made_function = numba.njit(list(signatures), nogil=True, error_model="numpy")(function)
-        result: _F = made_function
-        return result
+    def __init__(self, function: Callable[..., Any], signature: Any) -> None:
+        self.function = function
+        self.signature = signature
+        self.ready: Any = None
 
-    return wrap
+    def __call__(self, *arguments: Any) -> Any:
+        """Call it, compiled."""
+        if self.ready is None:
+            self.ready = self.compile()
+        return self.ready(*arguments)
+
+    def compile(self) -> Any:
+        """The compiled function."""
+        try:
+            return numba.njit([self.signature], cache=True, nogil=True, error_model="numpy")(self.function)
+        except RuntimeError:
+            return numba.njit([self.signature], nogil=True, error_model="numpy")(self.function)
+
+
+def compiled(signature: Any) -> Callable[[Callable[..., Any]], Compiled]:
+    """Decorate a function that shall be compiled for ``signature``."""
+    return lambda function: Compiled(function, signature)
