@@ -29,7 +29,7 @@ from hwmodel.result import SCHEMA_VERSION, Result
 from hwmodel.scenario import Scenario
 from hwmodel.tiling import TILINGS
 
-BUDGET = 1_500_000
+BUDGET = 1_000_000
 """Instructions that what-if answers simulate in all; what does not fit is left out and named."""
 
 
