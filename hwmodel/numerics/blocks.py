@@ -39,7 +39,7 @@ def quantize(
     names the quantiser (`RULES`; default ``a6`` for hif4, ``floor`` for MX), ``switches`` replace single choices of it
     (fields of `Hif4Rule` or `MxRule`). ``source="bf16"`` (default for hif4) first rounds the values to bf16, half-even;
     ``"native"`` (default for MX) takes fp32, fp16 and bf16 values as they are. float64 values are rounded to the source
-    type once.
+    type once. (The vendor's generator behind ``golden`` casts to bf16 too: ``source="bf16"`` for wider data.)
 
     Raises NumericsError for unknown names, a dtype without block scales, an axis that does not exist, and whatever
     the rule refuses.

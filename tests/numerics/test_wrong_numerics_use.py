@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 from collections.abc import Callable
 from typing import Any
 
@@ -95,3 +96,21 @@ def test_inputs_are_never_changed(backend: str) -> None:
     nm.pack_x4(codes, "fp4_e2m1"), nm.scales_to_slots(codes[:4], into=codes[:8])
     nm.scale_cells(nm.MxScales(codes[:, :4]), "mxfp8_e4m3")
     assert [each.tobytes() for each in inputs] == before
+
+
+def test_nothing_is_a_shape_like_any_other(backend: str) -> None:
+    for m, k, n in ((0, 3, 4), (3, 4, 0), (0, 0, 0), (2, 0, 2)):
+        for order in nm.ORDERS:
+            out = nm.matmul(np.ones((m, k), np.float32), np.ones((k, n), np.float32), order, group=2)
+            assert out.shape == (m, n)
+            assert not out.any()
+    assert nm.encode([], "bf16").shape == nm.decode([], "fp8_e4m3").shape == (0,)
+    assert nm.pack_rows(np.zeros((0, 4), np.uint8), "hif4").size == 0
+
+
+def test_block_tensors_cross_process_borders() -> None:
+    tensor = nm.quantize(X, "hif4")
+    back = pickle.loads(pickle.dumps(tensor))
+    assert repr(back) == "BlockTensor(hif4, shape=(4, 64), axis=1, block=(1, 64))"
+    assert (back.codes == tensor.codes).all()
+    assert (back.scales.ec == tensor.scales.ec).all()
