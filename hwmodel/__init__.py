@@ -1,8 +1,7 @@
 """A cycle-approximate hardware model of NPU matmul pipelines with bit-exact values.
 
-``hwmodel.load`` reads a scenario, ``hwmodel.simulate`` runs it; ``hwmodel.compare`` and ``hwmodel.sweep`` make tables of
-many. Everything is loaded when it is first used, so that
-``import hwmodel`` costs nothing.
+``hwmodel.load`` reads a scenario, ``hwmodel.simulate`` runs it; ``hwmodel.compare`` and ``hwmodel.sweep`` make tables
+of many. Everything is loaded when it is first used, so that ``import hwmodel`` costs nothing.
 """
 
 from __future__ import annotations
@@ -15,7 +14,7 @@ if TYPE_CHECKING:
     from hwmodel.experiment import simulate
     from hwmodel.result import Result
     from hwmodel.scenario import load
-    from hwmodel.study import compare, sweep
+    from hwmodel.study.api import compare, sweep
 
 __version__ = "0.1.0"
 
@@ -24,8 +23,8 @@ _HOMES = {
     "Result": "hwmodel.result",
     "load": "hwmodel.scenario",
     "simulate": "hwmodel.experiment",
-    "compare": "hwmodel.study",
-    "sweep": "hwmodel.study",
+    "compare": "hwmodel.study.api",
+    "sweep": "hwmodel.study.api",
 }
 """Module that each public name comes from."""
 

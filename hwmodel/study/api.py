@@ -1,4 +1,4 @@
-"""Many scenarios: compared side by side, swept over a grid, and searched for the best tiling. Nothing here prints."""
+"""The functions of this package that ``hwmodel`` offers: each returns a polars table."""
 
 from __future__ import annotations
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -115,7 +115,7 @@ def job_of(name: str | Path, values: ValueMode, overrides: Any = None) -> Job:
         raise InputError(f"{name}: expected a scenario with --set, not a run folder")
     summary = read_summary(path) if (path / "result.json").is_file() else None
     scenario = load(path / RESOLVED)
-    return Job(scenario.name, without_positions(scenario), values, summary)
+    return Job(scenario.name, scenario, values, summary)
 
 
 def check_job(job: Job) -> None:
@@ -326,7 +326,7 @@ def comparison(entries: Sequence[Entry]) -> Comparison:
         if labels.count(label) > 1:
             seen[label] = seen.get(label, 0) + 1
             label = f"{label} #{seen[entry.label]}"
-        found.append(Entry(**{**entry.__dict__, "label": label}))
+        found.append(replace(entry, label=label))
     return Comparison(tuple(found))
 
 
@@ -337,7 +337,7 @@ def compare(jobs: Sequence[Job], workers: Workers = Workers()) -> Comparison:  #
     count = min(workers.jobs or default_jobs(), len(jobs))
     if workers.engine == "local" and (count == 1 or workers.jobs is None):
         return comparison([run_job(job) for job in jobs])
-    numbered = list(enumerate(jobs))
+    numbered = list(enumerate(replace(job, scenario=without_positions(job.scenario)) for job in jobs))
     with open_engine(workers.engine, jobs=count, scheduler=workers.scheduler) as executor:
         done = {task[0]: entry for task, entry in completed(executor, _numbered, numbered, width=len(jobs))}
     return comparison([done[number] for number, _ in numbered])

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import gc
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 from hwmodel.analysis.statistics import Statistics, statistics
+from hwmodel.arch import Arch
+from hwmodel.config.positions import NOWHERE
 from hwmodel.errors import HwmodelError, InputError
 from hwmodel.program.memory import Part, Window
 from hwmodel.program.program import Program
@@ -44,12 +46,9 @@ def task_of(scenario: Scenario, values: ValueMode) -> Task:
 
 
 def without_positions(scenario: Scenario) -> Scenario:
-    """Lighter to send: errors name the field without its line."""
-    from dataclasses import replace
-
-    from hwmodel.config.positions import NOWHERE
-
-    return replace(scenario, positions=NOWHERE)
+    """Fit to be sent: errors name the field without its line, and the machine has nothing worked out yet."""
+    arch = Arch(scenario.arch.spec, scenario.arch.sources)
+    return replace(scenario, arch=arch, positions=NOWHERE)
 
 
 def measure(task: Task) -> Record:

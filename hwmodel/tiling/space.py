@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from hwmodel.arch import Arch
 from hwmodel.problem import MatmulProblem
-from hwmodel.quantities import ceil_div, round_up
+from hwmodel.quantities import ceil_div, round_down, round_up
 from hwmodel.tiling import operands as sizes
 from hwmodel.tiling.base import check_operands
 from hwmodel.tiling.blocked import Blocked, Buffers
@@ -123,6 +123,5 @@ class Space:
 
 def _up_to(sizes_: Sequence[int], extent: int, granule: int, most: int) -> list[int]:
     """Sizes that are multiples of ``granule``, the smallest one that covers ``extent`` included, none larger."""
-    rounded = sorted({round_up(size, granule) for size in sizes_})
-    found = [size for size in rounded if size <= min(extent, most)]
-    return found or [granule]
+    largest = max(min(extent, round_down(most, granule)), granule)
+    return sorted({size for size in (*(round_up(size, granule) for size in sizes_), largest) if size <= largest})

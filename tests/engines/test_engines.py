@@ -1,0 +1,180 @@
+"""Engines: one interface, and a cluster that loses a worker in the middle."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from concurrent.futures import Executor
+from pathlib import Path
+
+import pytest
+
+from hwmodel.engines import ENGINES, check_engine, completed, open_engine
+from hwmodel.errors import InputError
+from hwmodel.study.points import Template, parse_axes
+from hwmodel.study.pool import Workers
+from hwmodel.study.sweep import sweep
+
+
+def square(number: int) -> int:
+    return number * number
+
+
+def fail(number: int) -> int:
+    raise ValueError(f"no {number}")
+
+
+def process(_number: int) -> int:
+    return os.getpid()
+
+
+def test_one_job_runs_in_this_process_and_two_in_others() -> None:
+    with open_engine("local", jobs=1) as executor:
+        assert isinstance(executor, Executor)
+        assert {pid for _, pid in completed(executor, process, range(3), width=2)} == {os.getpid()}
+    with open_engine("local", jobs=2) as executor:
+        found = dict(completed(executor, square, range(10), width=4))
+        assert found == {number: number * number for number in range(10)}
+        assert os.getpid() not in {pid for _, pid in completed(executor, process, range(4), width=4)}
+
+
+@pytest.mark.parametrize("jobs", [1, 2])
+def test_an_error_of_a_task_is_raised(jobs: int) -> None:
+    with pytest.raises(ValueError, match="no 7"), open_engine("local", jobs=jobs) as executor:
+        list(completed(executor, fail, [7], width=2))
+
+
+def test_tasks_are_taken_when_there_is_room() -> None:
+    taken = []
+
+    def tasks() -> Iterator[int]:
+        for number in range(6):
+            taken.append(number)
+            yield number
+
+    with open_engine("local", jobs=1) as executor:
+        next(iter(completed(executor, square, tasks(), width=2)))
+    assert len(taken) <= 3
+
+
+@pytest.mark.parametrize(
+    ("name", "settings", "part"),
+    [
+        ("loca", {}, "did you mean 'local'"),
+        ("local", {"scheduler": "tcp://127.0.0.1:1"}, "--scheduler: expected together with --engine dask"),
+        ("local", {"jobs": 0}, "--jobs: expected a number of at least 1, not 0"),
+    ],
+)
+def test_settings_that_do_not_fit(name: str, settings: dict[str, object], part: str) -> None:
+    with pytest.raises(InputError, match=part):
+        check_engine(name, **settings)  # type: ignore[arg-type]
+
+
+def test_workers_end_with_their_parent(tmp_path: Path) -> None:
+    """Killed in the middle, the parent leaves no process behind."""
+    script = tmp_path / "parent.py"
+    script.write_text(
+        "import os, sys, time\n"
+        "from hwmodel.engines import completed, open_engine\n"
+        "def nap(_):\n    time.sleep(60)\n"
+        "def pid(_):\n    time.sleep(0.2)\n    return os.getpid()\n"
+        "if __name__ == '__main__':\n"
+        "    with open_engine('local', jobs=2) as executor:\n"
+        "        print(*{p for _, p in completed(executor, pid, range(8), width=8)}, flush=True)\n"
+        "        list(completed(executor, nap, range(4), width=4))\n"
+    )
+    with subprocess.Popen([sys.executable, str(script)], stdout=subprocess.PIPE, text=True) as parent:
+        assert parent.stdout is not None
+        pids = [int(pid) for pid in parent.stdout.readline().split()]
+        parent.send_signal(signal.SIGKILL)
+    assert pids
+    deadline = time.monotonic() + 10
+    while any(_alive(pid) for pid in pids) and time.monotonic() < deadline:
+        time.sleep(0.05)
+    assert not any(_alive(pid) for pid in pids)
+
+
+def _alive(pid: int) -> bool:
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0] != "Z"
+    except OSError:
+        return False
+
+
+def test_every_engine_says_what_it_is() -> None:
+    assert list(ENGINES) == ["local", "dask"]
+    assert all(kind.summary for kind in ENGINES.values())
+
+
+# -- dask --------------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def cluster(tmp_path: Path) -> Iterator[tuple[str, list[subprocess.Popen[bytes]]]]:
+    """A scheduler and two workers on loopback, as processes of their own."""
+    pytest.importorskip("distributed")
+    import json
+
+    file = tmp_path / "scheduler.json"
+    quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL, "cwd": tmp_path}
+    scheduler = [sys.executable, "-m", "distributed.cli.dask_scheduler", "--host", "127.0.0.1", "--port", "0"]
+    worker = [sys.executable, "-m", "distributed.cli.dask_worker", "--nthreads", "1", "--no-nanny", "--no-dashboard"]
+    started = [subprocess.Popen([*scheduler, "--no-dashboard", "--scheduler-file", str(file)], **quiet)]  # type: ignore[call-overload]
+    try:
+        started += [
+            subprocess.Popen(  # type: ignore[call-overload]
+                [*worker, "--host", "127.0.0.1", "--scheduler-file", str(file), "--name", f"w{number}"], **quiet
+            )
+            for number in range(2)
+        ]
+        deadline = time.monotonic() + 15
+        while not file.exists():
+            assert time.monotonic() < deadline
+            time.sleep(0.05)
+        yield json.loads(file.read_text())["address"], started[1:]
+    finally:
+        for each in reversed(started):
+            each.kill()
+        for each in started:
+            each.wait(10)
+
+
+def test_a_cluster_that_loses_a_worker_gives_the_same_table(
+    cluster: tuple[str, list[subprocess.Popen[bytes]]],
+) -> None:
+    import distributed
+
+    address, workers = cluster
+    with distributed.Client(address, timeout=10) as client:
+        client.wait_for_workers(2, timeout=15)
+    template = Template.read("hif4_512x128x512")
+    axes = parse_axes({"tiling.tile_n": [64, 128], "arch.units.fixpipe.bytes_per_cycle": list(range(30, 50))})
+    killed = []
+
+    def progress(done: int) -> None:
+        if done >= 8 and not killed:
+            killed.append(done)
+            workers[0].kill()
+
+    found = sweep(template, axes, workers=Workers("dask", scheduler=address), progress=progress)
+    assert killed
+    assert workers[0].wait(5) != 0
+    assert len(found.valid) == 40
+    local = sweep(template, axes, workers=Workers("local", jobs=1))
+    assert found.table().equals(local.table())
+
+
+def test_a_scheduler_that_is_not_there(monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("distributed")
+    import hwmodel.engines.dask as engine
+
+    monkeypatch.setattr(engine, "CONNECT_SECONDS", 1)
+    with (
+        pytest.raises(InputError, match=r"cannot reach tcp://127\.0\.0\.1:9"),
+        open_engine("dask", scheduler="tcp://127.0.0.1:9"),
+    ):
+        pass
