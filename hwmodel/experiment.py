@@ -344,12 +344,12 @@ def _source_values(scenario: Scenario, problem: QuantizeProblem) -> Array:
 
 def provenance() -> dict[str, str]:
     """Versions that a result depends on."""
-    import simpy
+    from hwmodel.sim import SIMPY_VERSION
 
     return {
         "hwmodel": __version__,
         "numpy": np.__version__,
-        "simpy": str(simpy.__version__),
+        "simpy": SIMPY_VERSION,
         "python": platform.python_version(),
     }
 
