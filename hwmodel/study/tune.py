@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import heapq
 import itertools
+import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -265,7 +266,10 @@ def _sample(state: _State, trials: int, seed: int) -> int:
     optuna.logging.set_verbosity(optuna.logging.ERROR)
     dimensions = state.space.dimensions()
     distributions: Any = {name: CategoricalDistribution(list(range(len(each)))) for name, each in dimensions.items()}
-    study = optuna.create_study(sampler=optuna.samplers.TPESampler(seed=seed, constant_liar=True, multivariate=True))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", optuna.exceptions.ExperimentalWarning)
+        sampler = optuna.samplers.TPESampler(seed=seed, constant_liar=True, multivariate=True)
+    study = optuna.create_study(sampler=sampler)
     for candidate, _, record in list(state.records.values()):
         choices = _find(state.space, dimensions, candidate)
         if choices is not None and record.cycles is not None:
