@@ -192,8 +192,11 @@ def left_out_error(task: LeftOut) -> float | None:
 
 
 def _is_whole(arch: Arch, path: str) -> bool:
-    value = {format_path(at): value for at, value in numbers(plain(arch.spec))}[path]
-    return isinstance(value, int) and path.rsplit(".", 1)[-1].endswith(("_cycles", "cores")) and "floor" not in path
+    """Whether the field takes whole numbers only: rates are kept as fractions, even whole ones."""
+    node: Any = arch.spec
+    for step in parse_path(path) or ():
+        node = node[step] if isinstance(node, dict | tuple | list) else getattr(node, str(step))
+    return isinstance(node, int)
 
 
 def _errors(table: Sequence[Measurement], counts: Sequence[set[str]], values: dict[str, float]) -> Any:

@@ -1,0 +1,96 @@
+"""``hwmodel validate`` and ``hwmodel calibrate``."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from hwmodel.config.arch import load_arch
+from tests.cli.conftest import Cli
+
+HEAD = "id,arch,kernel,dtype_a,dtype_b,dtype_out,m,k,n,core_grid,base_m,base_k,base_n,panel_slices,time_ms\n"
+ROWS = (
+    "one,ascend_a3,my_gemm,fp16,fp16,fp32,256,256,256,1x1,128,64,256,4,{}\n"
+    "two,ascend_a3,my_gemm,fp16,fp16,fp32,512,256,256,1x1,128,64,256,4,{}\n"
+)
+
+
+@pytest.fixture
+def table(here: Path) -> Path:
+    """Two rows with the times that the model gives, to four digits."""
+    file = here / "mine.csv"
+    file.write_text(HEAD + ROWS.format(0.0164, 0.0214), encoding="utf-8")
+    return file
+
+
+def test_prints_rows_and_machines(cli: Cli, table: Path) -> None:
+    call = cli("validate", "--table", table, "--max-mape", 50, "--jobs", 1)
+    assert call.code == 0, call.err
+    assert call.out.splitlines()[0].split()[:5] == ["row", "arch", "measured", "modelled", "error"]
+    assert "one" in call.out
+    assert "ascend_a3: mean error" in call.out
+    assert "over 2 rows" in call.out
+
+
+def test_json_is_the_whole_document(cli: Cli, table: Path) -> None:
+    call = cli("validate", "--table", table, "--json", "--max-mape", 50, "--jobs", 1)
+    assert [row["id"] for row in call.json["rows"]] == ["one", "two"]
+    assert call.json["status"] == "met"
+    assert call.json["machines"][0]["rows"] == 2
+
+
+def test_above_the_threshold_is_exit_1(cli: Cli, table: Path) -> None:
+    table.write_text(HEAD + ROWS.format(0.001, 0.002), encoding="utf-8")
+    call = cli("validate", "--table", table, "--jobs", 1)
+    assert call.code == 1
+    assert "ascend_a3: expected a mean error of at most 5 %, not" in call.err
+
+
+def test_bad_rows_are_told_and_the_others_run(cli: Cli, table: Path) -> None:
+    table.write_text(HEAD + ROWS.format(0.0164, 0.0214).replace("512,256,256,1x1,128", "512,256,256,1x1,100"), "utf-8")
+    call = cli("validate", "--table", table, "--max-mape", 50, "--jobs", 1)
+    assert call.code == 0
+    assert "mine.csv:3: two: not simulated: " in call.err
+    assert "over 1 row" in call.out
+    table.write_text(HEAD + ROWS.format(1, 1).replace("1x1,128", "1x1,100"), "utf-8")
+    assert cli("validate", "--table", table, "--jobs", 1).code == 2
+
+
+@pytest.mark.parametrize(
+    ("arguments", "error"),
+    [
+        (("--table", "none.csv"), "none.csv: expected a CSV file of measurements, but there is none of that name"),
+        (("--max-mape", "-1"), "--max-mape: expected a percentage of at least 0, not -1"),
+        (("--jobs", "0"), "--jobs: expected a number of at least 1, not 0"),
+    ],
+)
+def test_wrong_use(cli: Cli, arguments: tuple[str, ...], error: str) -> None:
+    call = cli("validate", *arguments)
+    assert call.code == 2
+    assert call.error == error
+
+
+def test_calibrate_writes_a_variant(cli: Cli, table: Path, here: Path) -> None:
+    pytest.importorskip("scipy")
+    call = cli("calibrate", "--table", table, "--free", "launch_cycles", "-o", here / "out" / "mine.yaml")
+    assert call.code == 0, call.err
+    assert "launch_cycles" in call.out
+    assert load_arch("mine.yaml", here / "out").sources["launch_cycles"].confidence == "fit"
+    assert [path.name for path in (here / "out").iterdir()] == ["mine.yaml"]
+
+
+def test_calibrate_json_and_default_name(cli: Cli, table: Path, here: Path) -> None:
+    pytest.importorskip("scipy")
+    call = cli("calibrate", "--table", table, "--free", "launch_cycles", "--json")
+    assert call.json["file"] == "ascend_a3_fit.yaml"
+    assert call.json["fitted"].keys() == {"launch_cycles"}
+    assert (here / "ascend_a3_fit.yaml").is_file()
+
+
+def test_calibrate_refuses_unknown_fields(cli: Cli, table: Path) -> None:
+    pytest.importorskip("scipy")
+    call = cli("calibrate", "--table", table, "--free", "lunch_cycles")
+    assert call.code == 2
+    assert call.error.startswith("--free: unknown number 'lunch_cycles', did you mean 'launch_cycles'?")
+    assert cli("calibrate", "--table", table).code == 2
