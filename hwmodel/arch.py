@@ -90,6 +90,7 @@ class ArchSpec(Spec):
     operand_pairs: OperandPairs = Field(default_factory=OperandPairs)
     l0a_layout: Literal["NZ", "ZZ"] = Field(default="NZ", description="fractal order in L0A: ZZ on A2/A3")
     max_extent: int = Field(default=4095, gt=0, description="largest M, K or N of one matmul instruction")
+    features: tuple[str, ...] = Field(default=(), description="what instructions may ask beyond the common ones")
 
 
 class Source(NamedTuple):

@@ -27,6 +27,7 @@ from hwmodel.tiling import TILINGS
 from hwmodel.units.storage import UNWRITTEN, Array
 
 if TYPE_CHECKING:
+    from hwmodel.listing import Listing
     from hwmodel.scenario import Scenario
     from hwmodel.tiling import Plan
 
@@ -47,10 +48,14 @@ class Prepared:
     golden: dict[str, Array]
     from_files: dict[str, Operand]
     """Operands that were read from files; generated ones are made when values are asked for."""
+    listing: Listing | None = None
+    """The program that stands in the scenario instead of a problem."""
 
     @cached_property
     def program(self) -> Program | None:
         """The instructions; None for an operation that has no timing model."""
+        if self.listing is not None:
+            return self.listing.program
         with _no_collection():
             return None if self.plan is None else self.plan.program()
 
@@ -115,7 +120,7 @@ def prepare(scenario: Scenario) -> Prepared:
             _ = prepared.source_values
         return prepared
     if not isinstance(problem, MatmulProblem):
-        raise InputError(f"program: {scenario.arch.name} does not run programs yet")
+        return _prepare_listing(scenario)
     tiling = TILINGS[scenario.tiling.kind]
     if tiling.family != scenario.arch.spec.family:
         legal = ", ".join(name for name, other in TILINGS.items() if other.family == scenario.arch.spec.family)
@@ -134,6 +139,15 @@ def prepare(scenario: Scenario) -> Prepared:
     program = prepared.program
     if program is not None and program.count <= FULL_LIMIT and (beyond := first_beyond(prepared.hazards())):
         raise InputError(str(beyond))
+    return prepared
+
+
+def _prepare_listing(scenario: Scenario) -> Prepared:
+    from hwmodel.listing import read_listing
+
+    prepared = Prepared(scenario, None, {}, {}, read_listing(scenario))
+    if beyond := first_beyond(prepared.hazards()):
+        raise scenario.locate(InputError(str(beyond)), "program")
     return prepared
 
 
@@ -156,8 +170,24 @@ def run(prepared: Prepared, *, values: ValueMode = "check", trace: TraceLevel | 
     problem = prepared.scenario.problem
     if isinstance(problem, QuantizeProblem):
         return _quantize(prepared, problem, values)
+    if prepared.listing is not None:
+        return _run_listing(prepared, prepared.listing, values, trace)
     assert isinstance(problem, MatmulProblem)
     return _matmul(prepared, problem, values, trace)
+
+
+def _run_listing(prepared: Prepared, listing: Listing, values: ValueMode, level: TraceLevel | None) -> Result:
+    from hwmodel.listing.run import run as run_listing
+
+    small = listing.program.count <= FULL_LIMIT
+    return run_listing(
+        prepared.scenario,
+        listing,
+        values=values,
+        trace_level=level or ("full" if small else "summary"),
+        hazards=tuple(str(hazard) for hazard in prepared.hazards()),
+        provenance=provenance(),
+    )
 
 
 def simulate(scenario: Scenario, *, values: ValueMode = "check", trace: TraceLevel | None = None) -> Result:

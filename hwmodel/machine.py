@@ -131,6 +131,9 @@ class Machine:
         banked = {name: buffer for name, buffer in arch.spec.buffers.items() if buffer.banks != "none"}
         for core in program.cores:
             storage = None if gm is None else self._storage(core.origins)
+            if storage is not None and gm is not None:
+                for name, tile in program.initial:
+                    storage.write(tile, gm[name])
             self.storages.append(storage)
             self._add_core(core, banked, storage)
 

@@ -26,7 +26,16 @@ FILE_FIELDS: tuple[FieldPath, ...] = (
 
 def file_names(data: dict[str, Any]) -> list[tuple[FieldPath, str]]:
     """Every file name in the data of a scenario, with its field."""
-    return [(path, name) for path in FILE_FIELDS for name in _names_at(data, path)]
+    fields = (*FILE_FIELDS, *_of_program(data.get("program")))
+    return [(path, name) for path in fields for name in _names_at(data, path)]
+
+
+def _of_program(program: Any) -> Iterator[FieldPath]:
+    """Files that hold the contents of a program's tensors."""
+    tensors = program.get("tensors") if isinstance(program, dict) else None
+    for tensor in tensors if isinstance(tensors, dict) else ():
+        for name in ("path", "data"):
+            yield ("program", "tensors", tensor, "init", name)
 
 
 def with_names(data: dict[str, Any], rename: Callable[[FieldPath, str], str]) -> dict[str, Any]:

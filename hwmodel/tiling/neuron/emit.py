@@ -57,8 +57,8 @@ class Emitter:
         self._params = lru_cache(None)(Matmul)
         self._flags = lru_cache(None)(lambda name: ((Wait(name),), (Signal(name),)))
         self._multiply_values = (
-            MatmultValues(order=self.order, start=True),
-            MatmultValues(order=self.order, start=False),
+            MatmultValues(order=self.order, start=True, scaled=geometry.scaled),
+            MatmultValues(order=self.order, start=False, scaled=geometry.scaled),
         )
 
     # -- flags -------------------------------------------------------------------------------------------------------

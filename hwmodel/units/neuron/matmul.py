@@ -6,7 +6,7 @@ rounded to fp32; the finished product is added to the bank with one fp32 additio
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 import numpy as np
 
@@ -15,7 +15,7 @@ from hwmodel.program.instructions import Instruction, Order
 from hwmodel.program.memory import Part, Tile
 from hwmodel.program.neuron import Weights
 from hwmodel.program.neuron_dtypes import NEURON_DTYPES
-from hwmodel.units.neuron.operands import Operand, doubled, widened
+from hwmodel.units.neuron.operands import Operand, doubled, scaled, widened
 from hwmodel.units.neuron.storage import CoreMemory
 from hwmodel.units.neuron.variants import sparse_product, transposed
 from hwmodel.units.storage import Array
@@ -33,7 +33,8 @@ class MatmultValues(NamedTuple):
 
     ``start`` clears ``clear`` = (offset, bytes) of PSUM over ``partitions`` = (first, count) before it adds. Without
     it the product is added where somebody wrote since, and copied elsewhere. ``sparse_ratio`` > 0: structured sparse,
-    groups of 4 x ratio rows. Operands after the weights copy and the ifmap: scale slots, or the index of a sparse one.
+    groups of 4 x ratio rows. ``scaled``: MX operands. ``fp32r_bits``: mantissa bits of float32r operands. Operands
+    after the weights copy and the ifmap: scale slots, or the index of a sparse one.
     """
 
     order: Order = Order()
@@ -45,7 +46,9 @@ class MatmultValues(NamedTuple):
     mode: int = 0
     transpose: bool = False
     sparse_ratio: int = 0
-    fp32r_bits: int = 11
+    fp32r_bits: int | None = None
+    scaled: bool = False
+    lanes: tuple[int, int] | None = None
 
 
 class Found(NamedTuple):
@@ -96,7 +99,7 @@ def _garbage(tile: Tile) -> Operand:
 
 def commit(instruction: Instruction, storage: CoreMemory, payload: Operand | Found) -> None:
     """Weights into their copy; a product into PSUM, after what the flags ask for."""
-    (tile,) = instruction.writes
+    tile = instruction.writes[0]
     assert isinstance(tile, Tile)
     if isinstance(payload, Operand):
         storage.weights[tile.offset] = payload
@@ -108,35 +111,41 @@ def commit(instruction: Instruction, storage: CoreMemory, payload: Operand | Fou
     if how.transpose:
         storage.write(tile, transposed(payload.weights, payload.ifmap, tile.dtype))
         return
-    part = Part(tile, 0, 0, tile.rows, tile.cols, tile.offset, tile.size)
-    held = storage.read(part)
     element = NEURON_DTYPES[tile.dtype].element
     assert element is not None
-    bank = nm.decode(held, element)
-    if not how.start:
-        rows = slice(tile.partition, tile.partition + tile.rows)
-        written = storage.written("psum")[rows, tile.offset : tile.offset + tile.size : NEURON_DTYPES[tile.dtype].bytes]
-        bank = np.where(written, bank, np.float32(0))
-    sums = accumulate(payload, how, bank, "fp32" if element == "fp32" else "bf16")
-    storage.write(tile, nm.encode(sums, element, overflow="ieee") if element != "fp32" else sums.view(np.uint32))
+    bank = _bank(tile, element, storage)
+    sums = accumulate(payload, how, bank, keep="bf16" if element == "bf16" else "fp32")
+    storage.write(tile, sums.view(np.uint32) if element == "fp32" else nm.encode(sums, element, overflow="ieee"))
 
 
-def accumulate(found: Found, how: MatmultValues, bank: Array, keep: str) -> Array:
+def _bank(tile: Tile, element: str, storage: CoreMemory) -> Array:
+    """fp32 [P, N] that the product is added to: what PSUM holds where somebody wrote, else 0. Elsewhere it replaces."""
+    if tile.space != "psum":
+        return np.zeros((tile.rows, tile.cols), np.float32)
+    held = nm.decode(storage.read(Part(tile, 0, 0, tile.rows, tile.cols, tile.offset, tile.size)), element)
+    rows = slice(tile.partition, tile.partition + tile.rows)
+    written = storage.written("psum")[rows, tile.offset : tile.offset + tile.size : NEURON_DTYPES[tile.dtype].bytes]
+    return np.where(written, held, np.float32(0))
+
+
+def accumulate(found: Found, how: MatmultValues, bank: Array, *, keep: Literal["fp32", "bf16"]) -> Array:
     """fp32 [P, N]: ``bank`` plus the product, which is complete before it is added."""
-    weights = doubled(widened(found.weights, how.fp32r_bits), how.mode, weights=True)
-    ifmap = doubled(widened(found.ifmap, how.fp32r_bits), how.mode, weights=False)
+    if how.scaled:
+        weights, ifmap = scaled(found.weights, how.lanes), scaled(found.ifmap, how.lanes)
+    else:
+        weights = doubled(widened(found.weights, how.fp32r_bits), how.mode, weights=True)
+        ifmap = doubled(widened(found.ifmap, how.fp32r_bits), how.mode, weights=False)
     if how.sparse_ratio:
         assert found.tags is not None
         return sparse_product(weights, ifmap, found.tags, how.sparse_ratio, bank)
-    group = how.order.group if how.order.order == "group" else None
     return nm.matmul(
         np.ascontiguousarray(weights.T),
         ifmap,
         how.order.order,
         acc=np.ascontiguousarray(bank),
         k_tile=max(1, weights.shape[0]),
-        group=group,
+        group=how.order.group if how.order.order == "group" else None,
         a_zero=how.weights_zero,
         b_zero=how.ifmap_zero,
-        accumulate="bf16" if keep == "bf16" else "fp32",
+        accumulate=keep,
     )

@@ -13,6 +13,7 @@ from hwmodel.units.storage import Array
 DOUBLE_PIXEL, DOUBLE_ROW = 1, 4
 """Performance modes that double K (numbers and names of the requirement; public lists number them otherwise)."""
 BLOCK_ROWS = 8
+"""Partitions that share a row of MX scales."""
 
 
 class Operand(NamedTuple):
@@ -23,22 +24,27 @@ class Operand(NamedTuple):
     slots: Array | None = None
 
 
-def widened(operand: Operand, mantissa_bits: int = 11) -> Array:
-    """fp32 [K, columns] of an operand.
+def widened(operand: Operand, mantissa_bits: int | None = None, lanes: tuple[int, int] | None = None) -> Array:
+    """fp32 [partitions, elements]; x4 containers are unpacked, four elements next to each other.
 
-    x4 containers are unpacked, each 8 x 4 block is scaled, and lane l of partition p becomes row 4 p + l. fp32r is
-    shortened to ``mantissa_bits`` (nearest even).
+    ``mantissa_bits``: float32r operands are shortened to so many (nearest even). ``lanes`` is the order of lanes in a
+    container (stride, parity).
     """
     record = NEURON_DTYPES[operand.dtype]
     assert record.element is not None
-    if record.lanes == 1:
-        wide = nm.decode(operand.codes, record.element)
-        return nm.round_fp32r(wide, mantissa_bits) if record.name == "float32r" else wide
-    wide = nm.decode(nm.unpack_x4(operand.codes, record.element), record.element)
-    if operand.slots is not None:
-        scales = nm.scales_from_slots(operand.slots, operand.codes.shape[0] // BLOCK_ROWS)
-        wide = nm.dequantize_neuron_mx(wide, scales)
-    return np.ascontiguousarray(nm.deinterleave(wide, LANES))
+    codes = operand.codes
+    if record.lanes > 1:
+        codes = nm.unpack_x4(codes, record.element, None if lanes is None else nm.lane_remap(*lanes))
+    wide = nm.decode(codes, record.element)
+    return wide if mantissa_bits is None else nm.round_fp32r(wide, mantissa_bits)
+
+
+def scaled(operand: Operand, lanes: tuple[int, int] | None = None) -> Array:
+    """fp32 [K, columns] of an MX operand: each 8 x 4 block is scaled, and lane l of partition p is row 4 p + l."""
+    wide = widened(operand, lanes=lanes)
+    assert operand.slots is not None
+    scales = nm.scales_from_slots(operand.slots, operand.codes.shape[0] // BLOCK_ROWS)
+    return np.ascontiguousarray(nm.deinterleave(nm.dequantize_neuron_mx(wide, scales), LANES))
 
 
 def doubled(wide: Array, mode: int, *, weights: bool) -> Array:

@@ -1,0 +1,133 @@
+"""What lies in a tensor of a program before it starts: values, integers or codes, generated, listed or from a file."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any, Literal, TypeAlias
+
+import numpy as np
+from pydantic import Field
+
+from hwmodel import numerics as nm
+from hwmodel.errors import InputError
+from hwmodel.inputs import ConstantInput, IntegersInput, NormalInput, NpyInput, UniformInput, make_values
+from hwmodel.units.base import Spec
+
+Array = np.ndarray[Any, Any]
+Number = int | float
+
+
+class ListedValues(Spec):
+    """Values row by row, as numbers (``.nan``, ``.inf`` too); one number fills a row."""
+
+    kind: Literal["values"]
+    data: tuple[tuple[Number, ...] | Number, ...]
+
+
+class ListedCodes(Spec):
+    """Stored elements row by row, as unsigned integers; one number fills a row."""
+
+    kind: Literal["codes"]
+    data: tuple[tuple[int, ...] | int, ...]
+
+
+class BytesFile(Spec):
+    """The bytes as the device has them, row-major, little-endian."""
+
+    kind: Literal["bytes"]
+    data: str = Field(min_length=1, description="relative to the scenario file")
+
+
+class Identity(Spec):
+    """Ones on the diagonal."""
+
+    kind: Literal["identity"]
+
+
+Contents: TypeAlias = Annotated[
+    NormalInput
+    | UniformInput
+    | IntegersInput
+    | ConstantInput
+    | NpyInput
+    | ListedValues
+    | ListedCodes
+    | BytesFile
+    | Identity,
+    Field(discriminator="kind"),
+]
+
+
+def stored_elements(
+    source: Any, element: str | None, numpy_dtype: str, shape: tuple[int, int], lanes: int, base: Path, field: str
+) -> Array:
+    """Stored elements [rows, cols]. Values of an x4 dtype are [rows, 4 cols], packed four to a container.
+
+    Raises InputError, its text beginning with ``field``.
+    """
+    rows, cols = shape
+    if isinstance(source, BytesFile):
+        return _from_file(base / source.data, numpy_dtype, shape, f"{field}.data")
+    if isinstance(source, ListedCodes):
+        return _listed(source.data, shape, f"{field}.data").astype(np.uint64).astype(numpy_dtype)
+    wide = (rows, cols * lanes)
+    if isinstance(source, Identity):
+        values = np.eye(*wide, dtype=np.float32)
+    elif isinstance(source, ListedValues):
+        values = _listed(source.data, wide, f"{field}.data")
+    else:
+        values = make_values(source, wide, base=base, field=field)
+    if element is None:
+        return _integers(values, numpy_dtype, field)
+    codes = _encode(np.asarray(values), element)
+    if lanes > 1:
+        codes = nm.pack_x4(codes, element)
+    return np.ascontiguousarray(codes).astype(numpy_dtype, copy=False)
+
+
+def _encode(values: Array, element: str) -> Array:
+    """Nearest codes; what is not finite keeps its meaning where the format has it."""
+    wide = values.astype(np.float64) if values.dtype != np.float32 else values
+    with np.errstate(over="ignore"):
+        codes = nm.encode(wide, element)
+    infinite = np.isinf(wide)
+    if infinite.any():
+        codes[infinite] = nm.encode(wide[infinite], element, "ieee")
+    return codes
+
+
+def _integers(values: Array, numpy_dtype: str, field: str) -> Array:
+    """Integers as the bits that the type stores: two's complement below zero."""
+    whole = np.asarray(values, np.float64)
+    if not np.array_equal(whole, np.rint(whole)):
+        raise InputError(f"{field}: expected whole numbers, as the tensor holds integers")
+    return whole.astype(np.int64).astype(np.dtype(numpy_dtype))
+
+
+def _listed(data: tuple[Any, ...], shape: tuple[int, int], field: str) -> Array:
+    rows, cols = shape
+    if len(data) != rows:
+        raise InputError(f"{field}: expected {rows} rows, not {len(data)}")
+    out = np.empty(shape, np.float64 if any(_has_float(row) for row in data) else np.int64)
+    for index, row in enumerate(data):
+        if isinstance(row, tuple) and len(row) != cols:
+            raise InputError(f"{field}[{index}]: expected {cols} elements, not {len(row)}")
+        out[index] = row
+    return out
+
+
+def _has_float(row: Any) -> bool:
+    return any(isinstance(value, float) for value in (row if isinstance(row, tuple) else (row,)))
+
+
+def _from_file(path: Path, numpy_dtype: str, shape: tuple[int, int], field: str) -> Array:
+    size = shape[0] * shape[1] * np.dtype(numpy_dtype).itemsize
+    try:
+        data = path.read_bytes()
+    except OSError as error:
+        missing = isinstance(error, FileNotFoundError)
+        problem = "there is none of that name" if missing else f"it cannot be read ({error.strerror})"
+        raise InputError(f"{field}: {path}: expected a file, but {problem}") from None
+    if len(data) != size:
+        raise InputError(f"{field}: {path}: expected {size:,} bytes, not {len(data):,}")
+    return np.frombuffer(data, numpy_dtype).reshape(shape).copy()

@@ -1,0 +1,105 @@
+"""Programs of a NeuronCore: reading, checking in order, lowering, and the slow reference."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from hwmodel.config.positions import Positions
+from hwmodel.config.validate import validate
+from hwmodel.listing.base import Listing, Output, located
+from hwmodel.listing.contents import stored_elements
+from hwmodel.listing.neuron.lower import lower
+from hwmodel.listing.neuron.model import ProgramModel
+from hwmodel.listing.neuron.reference import Reference
+from hwmodel.listing.neuron.steps import Multiply
+from hwmodel.listing.neuron.walk import Walk
+from hwmodel.program.memory import Tensor, whole
+from hwmodel.program.program import CoreProgram, Program
+from hwmodel.units.storage import UNWRITTEN, Array
+
+__all__ = ["read"]
+
+
+def read(scenario: Any) -> Listing:
+    """Read, check and lower the program of a scenario. Raises InputError with file and line."""
+    positions: Positions = scenario.positions.below(("program",))
+    model = validate(ProgramModel, scenario.program, positions)
+    with located(scenario):
+        walk = Walk(model, scenario.arch, positions)
+        contents = _contents(walk, scenario)
+    places = walk.places
+    tensors = {
+        place.name: Tensor(place.name, place.dtype.name, place.rows, place.cols)
+        for place in places.values()
+        if place.space == "dram"
+    }
+    initial = tuple((name, places[name].tile) for name in contents if places[name].space != "dram")
+    program = Program(tensors, (CoreProgram(0, lower(walk.steps, scenario.arch)),), initial)
+    written = {region.place.name for step in walk.steps for region in step.writes}
+    outputs = [
+        Output(name, place.dtype.element if place.dtype.lanes == 1 else None)
+        for name, place in places.items()
+        if (place.model.output if place.model.output is not None else place.space == "dram" and name in written)
+    ]
+    capacities = {name: scenario.arch.buffer_bytes(name) for name in ("sbuf", "psum")}
+
+    def memory() -> dict[str, Array]:
+        found = {name: np.array(array) for name, array in contents.items()}
+        for place in places.values():
+            if place.space == "dram" and place.name not in found:
+                found[place.name] = np.empty((place.rows, place.cols), place.dtype.numpy)
+                found[place.name].view(np.uint8)[...] = UNWRITTEN
+        return found
+
+    def expected() -> dict[str, Array]:
+        reference = Reference(places, contents, capacities)
+        reference.run(walk.steps)
+        return {name: reference.tensor(place) for name, place in places.items()}
+
+    def found(gm: dict[str, Array], storage: Any) -> dict[str, Array]:
+        return {
+            name: gm[name] if place.space == "dram" else storage.read(whole(place.tile))
+            for name, place in places.items()
+        }
+
+    multiplied = [step.action for step in walk.steps if isinstance(step.action, Multiply)]
+    return Listing(
+        program=program,
+        summary={
+            "kind": "program",
+            "instructions": len(walk.steps),
+            "legality": model.legality,
+            "preset": model.preset,
+            "attributes": model.attributes.model_dump(),
+        },
+        outputs=tuple(outputs),
+        memory=memory,
+        expected=expected,
+        found=found,
+        operands=_operands(multiplied),
+        order="seq, instruction by instruction",
+    )
+
+
+def _contents(walk: Walk, scenario: Any) -> dict[str, Array]:
+    found = {}
+    for name, place in walk.places.items():
+        if place.model.init is None:
+            continue
+        dtype = place.dtype
+        field = f"tensors.{name}.init"
+        shape = (place.rows, place.cols)
+        found[name] = stored_elements(
+            place.model.init, dtype.element, dtype.numpy, shape, dtype.lanes, scenario.base, field
+        )
+    return found
+
+
+def _operands(multiplied: list[Multiply]) -> tuple[str, str] | None:
+    """Operand dtypes of the first matmul, for the peak that the run is compared with."""
+    if not multiplied:
+        return None
+    first = multiplied[0]
+    return first.weights.dtype.operand, first.ifmap.dtype.operand

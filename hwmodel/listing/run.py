@@ -1,0 +1,122 @@
+"""Simulates a program that a user wrote, and compares every tensor with the program run in order."""
+
+from __future__ import annotations
+
+import gc
+import hashlib
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+
+from hwmodel.errors import InputError
+from hwmodel.listing.base import Listing, Output
+from hwmodel.machine import Machine
+from hwmodel.result import Expectation, Result, Values
+from hwmodel.units.storage import Array
+
+if TYPE_CHECKING:
+    from hwmodel.scenario import Scenario
+
+
+def run(
+    scenario: Scenario,
+    listing: Listing,
+    *,
+    values: Literal["check", "skip"],
+    trace_level: str,
+    hazards: tuple[str, ...],
+    provenance: dict[str, str],
+) -> Result:
+    """The result of a run, what was expected of it included."""
+    memory = listing.memory() if values == "check" else None
+    was = gc.isenabled()
+    gc.disable()
+    try:
+        machine = Machine(scenario.arch, listing.program, memory)
+        trace = machine.run()
+    finally:
+        if was:
+            gc.enable()
+    verdict, outputs, failures = Values("skipped", listing.order, 0), {}, []
+    if memory is not None:
+        found = listing.found(memory, machine.storages[0])
+        outputs = _outputs(listing.outputs, found)
+        verdict = _compare(found, listing.expected(), listing.order, outputs)
+        failures += _against_golden(scenario, outputs)
+    expect = scenario.expect
+    peak = 0 if listing.operands is None else scenario.arch.peak_macs_per_cycle(*listing.operands)
+    result = Result(
+        name=scenario.name,
+        question=scenario.question,
+        arch=scenario.arch,
+        values=verdict,
+        expect=Expectation(False),
+        tiling=listing.summary,
+        problem={"op": "program"},
+        trace_level=trace_level,
+        outputs=outputs,
+        out_dtype=_out_dtype(listing.outputs),
+        program=listing.program,
+        trace=trace,
+        hazards=hazards,
+        hazards_checked=True,
+        peak_macs_per_cycle=peak,
+        provenance=provenance,
+        scenario=scenario,
+    )
+    if expect.cycles is not None and result.cycles != expect.cycles:
+        failures.append(f"cycles: expected {expect.cycles}, not {result.cycles}")
+    if verdict.status == "mismatch" and expect.values == "bit_exact":
+        failures.append(f"values: expected bit_exact, not {verdict.mismatches} differences")
+    of_values = values == "check" and (expect.values is not None or expect.out is not None)
+    return result.with_expectation(expect.cycles is not None or of_values, failures)
+
+
+def _outputs(outputs: tuple[Output, ...], found: dict[str, Array]) -> dict[str, Array]:
+    """Output codes by file stem: the first is ``out``, the others ``out.NAME``; what is no plain code as bytes."""
+    result = {}
+    for place, output in enumerate(outputs):
+        array = np.ascontiguousarray(found[output.tensor])
+        stem = f"out.{output.tensor}" if place else "out"
+        result[stem] = array if output.element is not None else array.view(np.uint8)
+    return result
+
+
+def _out_dtype(outputs: tuple[Output, ...]) -> str:
+    return (outputs[0].element or "uint8") if outputs else "uint8"
+
+
+def _compare(found: dict[str, Array], expected: dict[str, Array], order: str, outputs: dict[str, Array]) -> Values:
+    """Every tensor at the end, bit for bit."""
+    elements = mismatches = 0
+    first = ""
+    for name, array in found.items():
+        wanted = expected[name].view(array.dtype) if expected[name].dtype != array.dtype else expected[name]
+        different = array != wanted
+        count = int(np.count_nonzero(different))
+        elements += int(array.size)
+        mismatches += count
+        if count and not first:
+            where = tuple(int(index) for index in np.unravel_index(int(np.argmax(different)), different.shape))
+            digits = 2 * array.dtype.itemsize
+            place = ", ".join(str(index) for index in where)
+            first = f"{name}[{place}] is 0x{int(array[where]):0{digits}X}, expected 0x{int(wanted[where]):0{digits}X}"
+    digest = hashlib.sha256(np.ascontiguousarray(outputs["out"]).data).hexdigest() if "out" in outputs else None
+    return Values("mismatch" if mismatches else "bit_exact", order, elements, mismatches, first, digest)
+
+
+def _against_golden(scenario: Scenario, outputs: dict[str, Array]) -> list[str]:
+    """What differs from the file of expected bytes of the first output."""
+    if scenario.expect.out is None:
+        return []
+    if "out" not in outputs:
+        raise scenario.error("expect.out", "expected a program with an output, not one that writes nothing")
+    path = Path(scenario.expect.out.path)
+    codes: Any = outputs["out"]
+    golden = np.fromfile(path, np.uint8)
+    mine = np.ascontiguousarray(codes).view(np.uint8).reshape(-1)
+    if golden.size != mine.size:
+        raise InputError(f"expect.out.path: {path}: expected {mine.size:,} bytes, not {golden.size:,}")
+    count = int(np.count_nonzero(golden != mine))
+    return [f"out: {count} of {mine.size} bytes differ from the golden file"] if count else []
