@@ -195,7 +195,7 @@ def _is_whole(arch: Arch, path: str) -> bool:
     """Whether the field takes whole numbers only: rates are kept as fractions, even whole ones."""
     node: Any = arch.spec
     for step in parse_path(path) or ():
-        node = node[step] if isinstance(node, dict | tuple | list) else getattr(node, str(step))
+        node = node[step] if isinstance(node, dict) else getattr(node, str(step))
     return isinstance(node, int)
 
 
