@@ -217,6 +217,7 @@ def _overlapping(row: Row, begin: int, unit: Unit, starts: Ticks, free: Ticks, e
         free[begin : begin + len(row.starts)] = starts[begin : begin + len(row.starts)]
         return
     served = 0
+    known: dict[object, tuple[int, int, int, bool]] = {}
     for position in range(len(row.starts)):
         params = row.instructions[position].params
         node = begin + position
@@ -224,12 +225,16 @@ def _overlapping(row: Row, begin: int, unit: Unit, starts: Ticks, free: Ticks, e
         if isinstance(params, Sync):
             free[node] = start
             continue
-        times = timing(unit.spec, params)
-        issue, lead, tail = (ticks * unit.ticks_per_cycle for ticks in (times.issue, times.before, times.after))
+        found = known.get(params)
+        if found is None:
+            times = timing(unit.spec, params)
+            issue, lead, tail = (ticks * unit.ticks_per_cycle for ticks in (times.issue, times.before, times.after))
+            found = known[params] = issue, lead, tail, bool(times.work)
+        issue, lead, tail, shared = found
         free[node] = start + issue
         if position + 1 < len(row.starts):
             free[node] = min(start + issue, row.starts[position + 1])
-        if position and (served > start + lead if times.work else end > start + lead + tail):
+        if position and (served > start + lead if shared else end > start + lead + tail):
             edges.one(node - 1, node, QUEUE, False)
         served = end - tail
 

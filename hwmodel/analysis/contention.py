@@ -16,10 +16,14 @@ from hwmodel.trace import Row, Trace
 
 
 class Slowdown(NamedTuple):
-    """Cycles of a unit's instructions beyond what they take alone, the mean over the cores, and what was shared."""
+    """Cycles of a unit's instructions beyond what they take alone, the mean over the cores, and what was shared.
+
+    ``inside`` tells whether they are part of its busy cycles; where instructions overlap they are a sum over them.
+    """
 
     cycles: float
     shared: str
+    inside: bool
 
 
 def alone_ticks(row: Row, arch: Arch) -> Ticks:
@@ -54,6 +58,7 @@ def slowdown(trace: Trace, cores: Sequence[CoreProgram], arch: Arch) -> dict[str
     weights = {core.core: core.stands_for for core in cores}
     ticks: dict[str, int] = {}
     shared: dict[str, str] = {}
+    overlapping = {row.unit for row in trace.rows if row.parallel}
     for row in trace.rows:
         if not row.starts:
             continue
@@ -63,7 +68,7 @@ def slowdown(trace: Trace, cores: Sequence[CoreProgram], arch: Arch) -> dict[str
             ticks[row.unit] = ticks.get(row.unit, 0) + beyond * weights[row.core]
             shared.setdefault(row.unit, _what(row, arch))
     every = sum(weights.values()) * trace.ticks_per_cycle
-    return {unit: Slowdown(sum_ / every, shared[unit]) for unit, sum_ in ticks.items()}
+    return {unit: Slowdown(sum_ / every, shared[unit], unit not in overlapping) for unit, sum_ in ticks.items()}
 
 
 def _what(row: Row, arch: Arch) -> str:

@@ -145,6 +145,8 @@ def steady_state(row: Row) -> Steady | None:
         start, end = int(starts[first]), int(starts[first + periods * period])
         if best is None or end - start > BETTER * best.coverage:
             best = Steady(start, end, periods, period, row.engine, row.unit)
+            if best.coverage * BETTER >= starts[-1] - starts[0]:
+                break  # no longer period can cover so much more
     return best
 
 

@@ -23,7 +23,7 @@ from hwmodel.analysis.contention import Slowdown
 from hwmodel.analysis.flow import Lives, Ticks
 from hwmodel.analysis.naming import subject
 from hwmodel.analysis.readiness import Readiness, readiness
-from hwmodel.program.instructions import Instruction, label_text
+from hwmodel.program.instructions import label_text
 from hwmodel.program.program import CoreProgram
 from hwmodel.quantities import ceil_div
 from hwmodel.trace import BUSY, IDLE, WAIT_INPUT, WAIT_SPACE, Row, Stall, Trace
@@ -87,6 +87,16 @@ class CoreFacts:
     indices: tuple[Sequence[int], ...]
     """Program order of the instructions of each row."""
     ready: Readiness
+    _names: dict[int, str] = field(default_factory=dict, repr=False, compare=False)
+
+    def name(self, index: int) -> str:
+        """Operation and subject of an instruction: ``tload b``."""
+        found = self._names.get(index)
+        if found is None:
+            instruction = self.core.instructions[index]
+            what = subject(instruction)
+            found = self._names[index] = f"{instruction.op} {what}" if what else instruction.op
+        return found
 
     @property
     def rows(self) -> tuple[Row, ...]:
@@ -151,10 +161,10 @@ def _cut(facts: CoreFacts, row: int, stall: Stall, waiting: int) -> Iterator[tup
         stop = min(until, stall.end)
         if by >= 0 and stop > now:
             text = f"{ready.buffer[index]} full ({instructions[by].op} uses it)"
-            yield now, stop, category, _name(instructions[by]) if category == INPUT else text, by
+            yield now, stop, category, facts.name(by) if category == INPUT else text, by
             now = stop
     flag = _HALF.sub("", stall.cause)
-    late = f"{flag}, set after {_name(instructions[setter])}" if setter >= 0 else flag
+    late = f"{flag}, set after {facts.name(setter)}" if setter >= 0 else flag
     yield now, stall.end, ORDER, late, setter
 
 
@@ -168,11 +178,6 @@ def _setter(facts: CoreFacts, stall: Stall) -> int:
     while position > 0 and ends[position] == starts[position]:
         position -= 1
     return facts.indices[row][position]
-
-
-def _name(instruction: Instruction) -> str:
-    what = subject(instruction)
-    return f"{instruction.op} {what}" if what else instruction.op
 
 
 # -- units -------------------------------------------------------------------------------------------------------------
@@ -248,6 +253,7 @@ class Stalls:
                 "busy_cycles": busy,
                 "slowdown_cycles": self.slowdown[unit].cycles if unit in self.slowdown else 0,
                 "slowdown_on": self.slowdown[unit].shared if unit in self.slowdown else None,
+                "slowdown_inside_busy": self.slowdown[unit].inside if unit in self.slowdown else True,
                 "causes": [share.to_dict(self.cycles) for share in self.of(unit)],
             }
             for unit, busy in self.busy.items()

@@ -147,7 +147,7 @@ def _stalls(explanation: Explanation, paint: Paint) -> Iterator[str]:
         rest = sum(share.cycles for share in causes[3:])
         named += [f"other {percent(rest, stalls.cycles)}"] if rest else []
         slow = stalls.slowdown.get(unit)
-        inside = f" ({percent(slow.cycles, stalls.cycles)} of it lost: {slow.shared})" if slow else ""
+        inside = f" ({percent(slow.cycles, stalls.cycles)} of it lost: {slow.shared})" if slow and slow.inside else ""
         yield _cut(f"  {unit:{width}s}  busy {percent(busy, stalls.cycles):>7s}{inside}   {', '.join(named)}")
     waits = [share for share in stalls.shares if share.cause.kind != IDLE][:MOST_WAITS]
     for share in waits:

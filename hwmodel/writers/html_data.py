@@ -19,6 +19,7 @@ from hwmodel.analysis.contention import alone_ticks
 from hwmodel.analysis.naming import subject
 from hwmodel.analysis.occupancy import core_tracks
 from hwmodel.analysis.stalls import CATEGORIES, CoreFacts, pieces
+from hwmodel.arch import Arch
 from hwmodel.explain import Explanation
 from hwmodel.program.instructions import Instruction, label_text
 from hwmodel.program.memory import describe
@@ -85,6 +86,7 @@ def page_run(explanation: Explanation, columns: Columns) -> dict[str, Any]:
                     "core": track.core,
                     "buffer": track.buffer,
                     "capacity": track.capacity_bytes,
+                    "partitions": result.arch.spec.buffers[track.buffer].partitions,
                     "peak": track.peak_bytes,
                     "ticks": columns.add(track.ticks, grows=True),
                     "used": columns.add(track.used_bytes),
@@ -104,7 +106,7 @@ def page_run(explanation: Explanation, columns: Columns) -> dict[str, Any]:
         "cores": stats.cores,
         "folded": {str(facts.core.core): facts.core.stands_for for facts in explanation.cores},
         "cores_left_out": len(explanation.cores) - len(shown),
-        "units": {row.unit: view.phase(result.arch, row.engine) for row in view.pipeline(result.arch, trace.rows)},
+        "units": tables.unit_phases(),
         "lanes": lanes,
         "tracks": tracks,
         "details": columns.add_json(tables.details),
@@ -144,6 +146,17 @@ class _Tables:
         self._known: dict[Any, int] = {}
         self._count = 0
         self._path_base = 0
+
+    def unit_phases(self) -> dict[str, str]:
+        """By unit, in data-flow order: the phase of its engine that is busy longest."""
+        trace = self.explanation.result.trace
+        assert trace is not None
+        longest: dict[str, tuple[int, str]] = {}
+        for row in view.pipeline(self.arch, trace.rows):
+            busy = sum(row.ends) - sum(row.starts)
+            if row.unit not in longest or busy > longest[row.unit][0]:
+                longest[row.unit] = busy, _phase(row, self.arch)
+        return {unit: phase for unit, (_, phase) in longest.items()}
 
     def begin(self, facts: CoreFacts) -> int:
         """The number of a core's first node."""
@@ -202,7 +215,7 @@ class _Tables:
                 "core": row.core,
                 "engine": row.engine,
                 "unit": row.unit,
-                "phase": view.phase(self.arch, row.engine),
+                "phase": _phase(row, self.arch),
                 "queue": which,
                 "queues": count,
                 "start": columns.add(starts[own], grows=True),
@@ -221,9 +234,7 @@ class _Tables:
                 "wait_by": columns.add(by[mine]),
             }
 
-    def _instructions(
-        self, row: Row
-    ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+    def _instructions(self, row: Row) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64], npt.NDArray[np.int64]]:
         """(number of its details, of its label, its own number) of each instruction that ran."""
         detail, label, number = [], [], []
         alone = alone_ticks(row, self.arch).tolist()
@@ -269,6 +280,13 @@ class _Tables:
             "length": columns.add([step.end - step.start for step in steps]),
             "node": columns.add(nodes),
         }
+
+
+def _phase(row: Row, arch: Arch) -> str:
+    """Phase of the first instruction of a row that takes time."""
+    positions = (i for i in range(len(row.starts)) if row.ends[i] > row.starts[i])
+    op = next((row.instructions[position].op for position in positions), "")
+    return view.phase(arch, row.engine, op)
 
 
 def _causes(facts: CoreFacts) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int8]]:

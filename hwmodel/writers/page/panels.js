@@ -67,16 +67,16 @@ page.unitsPanel = function (run, colours) {
         style: `width:${100 * figures[`${kind}_cycles`] / result.cycles}%;background:${page.kindFill(kind, unit, run, colours)}`,
         title: `${unit} ${kind.replace("_", " for ")} ${page.percent(figures[`${kind}_cycles`], result.cycles)}`,
       })));
-    return page.make("tr", {class: unit === result.bound ? "limit" : false},
+    return [page.make("tr", {class: unit === result.bound ? "limit above" : "above"},
       page.make("th", {scope: "row"}, unit),
       ...[...kinds, "alone"].map(kind => page.figure("td", `units.${unit}.${kind}_cycles`, figures[`${kind}_cycles`])),
-      page.make("td", {class: "n"}, page.percent(figures.utilization)),
-      page.make("td", {style: "min-width:150px"}, stack));
-  });
+      page.make("td", {class: "n"}, page.percent(figures.utilization))),
+    page.make("tr", {}, page.make("td", {colspan: 7}, stack))];
+  }).flat();
   const means = run.cores > 1 ? `means over ${run.cores} cores; ` : "";
   document.getElementById("units").replaceChildren(
     page.heading("Units", `${means}busy + waits + idle = ${page.exact(result.cycles)} cycles`),
-    page.table("", [["unit"], ["busy", 1], ["waits for input", 1], ["waits for space", 1], ["idle", 1], ["alone", 1], ["utilisation", 1], [""]], rows),
+    page.table("", [["unit"], ["busy", 1], ["waits for input", 1], ["waits for space", 1], ["idle", 1], ["alone", 1], ["busy share", 1]], rows),
     page.make("p", {class: "soft"}, "read from GM ", page.figure("span", "traffic.gm_read_bytes", result.traffic.gm_read_bytes, {class: ""}), " bytes, written ",
       page.figure("span", "traffic.gm_write_bytes", result.traffic.gm_write_bytes, {class: ""}), " bytes; ",
       page.figure("span", "work.macs", result.work.macs, {class: ""}), " multiply-adds, ",
@@ -114,7 +114,8 @@ page.stallsPanel = function (run, colours, timeline, hover) {
     event.target.remove();
   }}, `Show all ${rows.length}`) : null;
   const slow = Object.entries(run.explanation.stalls).filter(([, one]) => one.slowdown_cycles > 0)
-    .map(([unit, one]) => `${unit}: ${page.exact(one.slowdown_cycles)} of its busy cycles are slow-down (${one.slowdown_on})`);
+    .map(([unit, one]) => one.slowdown_inside_busy ? `${unit}: ${page.exact(one.slowdown_cycles)} of its busy cycles are slow-down (${one.slowdown_on})` :
+      `${unit}: its overlapping instructions took ${page.exact(one.slowdown_cycles)} cycles longer than alone, in sum (${one.slowdown_on})`);
   document.getElementById("stalls").replaceChildren(
     page.heading("Stalls", "every cycle of every unit that is not busy has one cause; they add up to 100 %"),
     page.table("", columns, rows), ...(more ? [more] : []),
@@ -161,6 +162,7 @@ page.phasesPanel = function (run, colours) {
 page.whatifPanel = function (run) {
   const holder = document.getElementById("whatif"), what = run.explanation.what_if;
   holder.hidden = !what;
+  document.getElementById("units").classList.toggle("wide", !what);
   if (!what) return;
   if (!what.baseline_reproduced) {
     holder.replaceChildren(page.heading("What if"), page.make("p", {class: "soft"}, `Left out: simulated again, the scenario gives ${page.number(what.baseline_cycles)} cycles.`));

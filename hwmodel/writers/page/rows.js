@@ -40,6 +40,6 @@ page.roundNumbers = function (low, high, most, smallest = 0) {
   const power = 10 ** Math.floor(Math.log10(span / most));
   const step = Math.max(smallest, power * [1, 2, 5, 10].find(factor => factor * power >= span / most * 0.999));
   const numbers = [];
-  for (let i = Math.ceil(low / step - 1e-9); i * step <= high + 1e-9 * step; i++) numbers.push(i * step);
+  for (let i = Math.ceil(low / step - 1e-9); i * step <= high + 1e-9 * step; i++) numbers.push(i * step + 0);  // no -0
   return {numbers, digits: Math.max(0, -Math.floor(Math.log10(step) + 1e-9))};
 };

@@ -180,7 +180,8 @@ page.Timeline = class {
       pen.textAlign = "center";
       for (const number of numbers) {
         const x = gutter + (number / scale - this.from) / (this.to - this.from) * this.width;
-        pen.fillText(page.number(number, digits), Math.min(Math.max(x, gutter + 8), width - 24), y);
+        const text = page.number(number, digits), half = pen.measureText(text).width / 2;
+        pen.fillText(text, Math.min(Math.max(x, gutter + 4), width - half - 2), y);
       }
     };
     const {numbers, digits} = this.ticks();
@@ -476,7 +477,8 @@ page.Timeline = class {
     pen.stroke();
     pen.restore();
     const peak = page.percent(track.peak, track.capacity, 0);
-    this.gutter(pen, y, height, track.buffer.toUpperCase(), page.bytes(track.capacity), peak);
+    const parts = track.partitions > 1 ? ` \u00d7 ${track.partitions}` : "";
+    this.gutter(pen, y, height, track.buffer.toUpperCase(), page.bytes(track.capacity) + parts, peak);
   }
 
   drawSelected(pen, top) {
