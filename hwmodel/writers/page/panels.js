@@ -15,7 +15,7 @@ page.titles = function () {
     const strong = (...parts) => page.make("li", {}, ...parts);
     const letter = page.runs.length > 1 ? `${run.letter}  ` : "";
     return page.make("div", {class: "titles"},
-      page.make(page.runs.length > 1 ? "h2" : "h1", {}, `${letter}${result.name}`),
+      page.make("h1", {}, `${letter}${result.name}`),
       run.question ? page.make("p", {class: "question"}, run.question) : null,
       page.make("ul", {class: "facts"},
         strong(page.make("b", {"data-key": "cycles"}, page.exact(result.cycles)), " cycles"),
@@ -179,15 +179,17 @@ page.whatifPanel = function (run) {
         page.make("span", {class: one.gain > 0.0005 ? "good" : one.gain < -0.0005 ? "bad" : "soft"}, `${one.gain > 0 ? "\u2212" : "+"}${page.percent(Math.abs(one.gain))}`))];
   };
   const list = chosen => page.make("div", {class: "gain"}, ...chosen.flatMap(gain));
-  const could = what.ranking.filter(one => advice.includes(one.kind)), bounds = what.ranking.filter(one => !advice.includes(one.kind));
+  const nothing = one => Math.abs(one.gain) < 0.00005;
+  const could = what.ranking.filter(one => advice.includes(one.kind) && !nothing(one)), bounds = what.ranking.filter(one => !advice.includes(one.kind));
   const best = what.worth_most;
   const worth = page.make("p", {class: "worth"}, best ? "Worth most: " : "No single change gains anything.",
     best ? page.make("b", {}, `${best.target} ${best.change}`) : null,
     best ? `, ${page.number(best.cycles)} cycles, ${page.percent(best.gain)} less time` : null);
+  const same = what.ranking.filter(one => advice.includes(one.kind) && nothing(one)).map(one => `${one.target} ${one.change}`);
   const rest = [...what.impossible.map(one => `${one.target} ${one.change}: ${one.problem}`), ...what.left_out.map(one => `${one}: not asked, the run is long`)];
   holder.replaceChildren(
     page.heading("What if", `each simulated; the run itself came out again: ${page.number(what.baseline_cycles)} cycles`),
-    worth, list(could),
+    worth, list(could), ...(same.length ? [page.make("p", {class: "soft"}, `No difference: ${same.join("; ")}.`)] : []),
     page.make("details", {open: could.length < 8}, page.make("summary", {}, "Bounds: no start-up, no limit at all"), list(bounds)),
     ...(rest.length ? [page.make("details", {}, page.make("summary", {}, "Without an answer"), ...rest.map(text => page.make("div", {class: "soft"}, text)))] : []));
 };

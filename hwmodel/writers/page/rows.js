@@ -1,7 +1,7 @@
 "use strict";
 // What is drawn below what: a heading for each run, a row for each lane, a row for each buffer.
 
-page.sizes = {gutter: 168, right: 14, axis: 40, head: 26, lane: 32, thin: 13, gap: 6, track: 38, core: 20};
+page.sizes = {gutter: 176, right: 14, axis: 40, head: 26, lane: 32, thin: 13, gap: 6, track: 38, core: 20};
 
 /** Buffers worth a row: the accumulators, and those that are reused and once hold a good part of their capacity. */
 page.usefulTrack = track =>

@@ -77,6 +77,12 @@ page.startCause = function (lane, place) {
 /** The node that let an instruction start, -1 for none. */
 page.causeOf = (lane, place) => lane.cause[place] ? lane.node[place] - lane.cause[place] : -1;
 
+/** The same for a narrow place, the longest text first: the hatching says already that it waits. */
+page.reasonTexts = function (reason) {
+  const [, category, text] = reason, whole = page.reasonText(reason);
+  return category === "input" ? [whole, text, text.split(" ").at(-1)] : [whole, text.split(/[,(]/)[0].trim()];
+};
+
 /** ``waits for tload b``, ``l0c full (tstore uses it)`` */
 page.reasonText = function (reason) {
   const [, category, text] = reason;

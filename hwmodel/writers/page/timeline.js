@@ -181,7 +181,7 @@ page.Timeline = class {
       for (const number of numbers) {
         const x = gutter + (number / scale - this.from) / (this.to - this.from) * this.width;
         const text = page.number(number, digits), half = pen.measureText(text).width / 2;
-        pen.fillText(text, Math.min(Math.max(x, gutter + 4), width - half - 2), y);
+        pen.fillText(text, Math.min(Math.max(x, gutter + (x < gutter + half ? half - 2 : 0)), width - half - 2), y);
       }
     };
     const {numbers, digits} = this.ticks();
@@ -207,7 +207,8 @@ page.Timeline = class {
     const taken = pen.measureText(name).width;
     pen.font = "12px system-ui, sans-serif";
     pen.fillStyle = this.colours.soft;
-    pen.fillText(note, 12 + taken, middle + 0.5);
+    const room = page.sizes.gutter - 26 - taken - (value ? pen.measureText(value).width : 0);
+    pen.fillText(page.shortened(pen, note, room), 12 + taken, middle + 0.5);
     pen.textAlign = "right";
     if (value) pen.fillText(value, page.sizes.gutter - 10, middle + 0.5);
   }
@@ -252,11 +253,13 @@ page.Timeline = class {
     const {run, lane} = row, {gutter} = page.sizes;
     const t0 = this.from / run.unit, t1 = this.to / run.unit;
     const height = row.height - 1;
+    const stop = Math.min(this.x(run, run.end), gutter + this.width);
+    if (stop <= gutter) return;
     pen.fillStyle = this.colours.idle;
-    pen.fillRect(gutter, y, this.width, height);
+    pen.fillRect(gutter, y, stop - gutter, height);
     pen.save();
     pen.beginPath();
-    pen.rect(gutter, y - 1, this.width, height + 2);
+    pen.rect(gutter, y - 1, stop - gutter, height + 2);
     pen.clip();
     const first = page.upTo(lane.end, t0), last = page.upTo(lane.start, t1);
     const waits = page.upTo(lane.wait.start, t1) - page.upTo(lane.wait.end, t0);
@@ -281,7 +284,7 @@ page.Timeline = class {
         pen.fillStyle = this.hatches[reason[0]];
         pen.fillRect(x, y + 1, w, height - 2);
       }
-      if (w > 60 && height > 20) this.plate(pen, page.reasonText(reason), x, x + w, y + height / 2, reason[0] === "idle");
+      if (w > 60 && height > 20) this.plate(pen, page.reasonTexts(reason), x, x + w, y + height / 2, reason[0] === "idle");
     }
     this.drawFillers(pen, run, lane, y, height, scale, shift);
     const [colour, other] = this.colours.phases[lane.phase], [ink, otherInk] = this.colours.text[lane.phase];
@@ -296,18 +299,18 @@ page.Timeline = class {
       pen.fillRect(x, y, w > 3 ? w - 0.75 : w, height);
       if (w > 22) {
         pen.fillStyle = phase === lane.phase ? (shaded ? otherInk : ink) : this.colours.text[phase][shaded];
-        this.inside(pen, this.name(lane, i, w), x, x + w, y + height / 2 + 0.5);
+        this.inside(pen, this.names(lane, i), x, x + w, y + height / 2 + 0.5);
       }
     }
     pen.globalAlpha = 1;
     if (this.critical) this.drawPath(pen, lane, y, height, t0, t1, scale, shift);
   }
 
-  /** What a span is called: all of it where there is room, else its tile, else nothing. */
-  name(lane, i, width) {
+  /** What a span may be called, the longest name first: down to its innermost index, or what it works on. */
+  names(lane, i) {
     const [op, , subject] = lane.run.details[lane.detail[i]], label = lane.run.labels[lane.label[i]];
-    if (label && width < 12 * label.length + 90) return label;
-    return `${op} ${[subject, label].filter(Boolean).join(" ")}`;
+    if (!label) return [`${op} ${subject}`, subject];
+    return [`${op} ${subject} ${label}`, `${subject} ${label}`, label, label.split(" ").at(-1)];
   }
 
   /** Launch, fill and finish: idle, and said so where there is room. */
@@ -330,7 +333,7 @@ page.Timeline = class {
     pen.font = "12px system-ui, sans-serif";
     pen.textBaseline = "middle";
     pen.textAlign = "left";
-    const short = page.shortened(pen, text, right - left - 8);
+    const short = page.fitting(pen, text, right - left - 8);
     if (!short) return;
     const width = pen.measureText(short).width;
     const x = left + (right - left - width) / 2;
@@ -346,7 +349,7 @@ page.Timeline = class {
   inside(pen, text, left, right, middle) {
     left = Math.max(left, page.sizes.gutter) + 4;
     right = Math.min(right, page.sizes.gutter + this.width) - 4;
-    const short = page.shortened(pen, text, right - left);
+    const short = page.fitting(pen, text, right - left);
     if (!short) return;
     pen.textAlign = "center";
     pen.textBaseline = "middle";
@@ -442,8 +445,10 @@ page.Timeline = class {
     const {run, track} = row, {gutter} = page.sizes;
     const t0 = this.from / run.unit, t1 = Math.min(this.to / run.unit, run.end);
     const height = row.height - 2, bottom = y + height;
+    const stop = Math.min(this.x(run, run.end), gutter + this.width);
+    if (stop <= gutter) return;
     pen.fillStyle = this.colours.lane2;
-    pen.fillRect(gutter, y, this.width, height);
+    pen.fillRect(gutter, y, stop - gutter, height);
     pen.save();
     pen.beginPath();
     pen.rect(gutter, y, this.width, height);
@@ -459,7 +464,7 @@ page.Timeline = class {
       const next = i + 1 < last ? this.x(run, ticks[i + 1]) : end;
       most = Math.max(most, used[i]);
       if (next - x < 0.8 && i + 1 < last) continue;  // several changes in a pixel: the largest one is drawn
-      const top = bottom - most / track.capacity * height;
+      const top = bottom - most / track.peak * (height - 2);
       pen.lineTo(x, top);
       pen.lineTo(next, top);
       x = next;
@@ -476,6 +481,11 @@ page.Timeline = class {
     pen.lineWidth = 1;
     pen.stroke();
     pen.restore();
+    pen.font = "10px system-ui, sans-serif";
+    pen.fillStyle = this.colours.soft;
+    pen.textAlign = "right";
+    pen.textBaseline = "top";
+    pen.fillText(page.bytes(track.peak), stop - 4, y + 4);
     const peak = page.percent(track.peak, track.capacity, 0);
     const parts = track.partitions > 1 ? ` \u00d7 ${track.partitions}` : "";
     this.gutter(pen, y, height, track.buffer.toUpperCase(), page.bytes(track.capacity) + parts, peak);
@@ -620,6 +630,12 @@ page.Timeline = class {
     if (wait >= 0 && tick < lane.wait.end[wait]) return {row, tick, lane, place: wait, wait: true};
     return {row, tick, lane, place: -1};
   }
+};
+
+/** The first of several texts that fits, else the last one cut short; names of one or two letters are not cut. */
+page.fitting = function (pen, texts, width) {
+  const all = [].concat(texts);
+  return all.find(text => pen.measureText(text).width <= width) ?? page.shortened(pen, all.at(-1), width);
 };
 
 /** Text that fits `width`, cut with an ellipsis; empty where not even a few letters fit. */
