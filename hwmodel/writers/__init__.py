@@ -74,6 +74,8 @@ WRITERS: dict[str, Writer] = {
     "csv": Writer("csv", "spans.csv", "trace", "one line for each span of each row: what, when, why", "csv_"),
     "json": _RESULT,
     "md": Writer("md", "report.md", "", "the summary as a Markdown page", "markdown"),
+    "html": Writer("html", "explain.html", "trace", "one page: timeline to zoom, stalls, path, what-if", "html"),
+    "roofline": Writer("roofline", "roofline.png", "trace", "picture: the run under its machine's roofs", "roofline"),
 }
 """All writers by name; ``perfetto``, ``png`` and ``json`` are the format names of trace, timeline and result."""
 

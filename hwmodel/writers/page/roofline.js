@@ -5,8 +5,8 @@ page.rooflinePanel = function (run, colours) {
   const holder = document.getElementById("roofs"), roofline = run.explanation.roofline;
   holder.hidden = !roofline;
   if (!roofline) return;
-  const names = {GM: "load", L2: "load", HBM: "load", L1: "extract", L0C: "drain", PSUM: "drain"};
-  const colour = level => colours.phases[names[level.name] ?? "store"][level.name === "GM" ? 1 : 0];
+  const names = {GM: "store", L2: "load", HBM: "load", L1: "extract", L0C: "drain", PSUM: "drain"};
+  const colour = level => colours.phases[names[level.name] ?? "store"][0];
   const tera = perCycle => perCycle * run.clock_mhz / 1e6;
   const peak = roofline.peak_tflops, reached = roofline.tflops;
   const rows = roofline.levels.map(level => page.make("tr", {},
