@@ -13,8 +13,8 @@ from hwmodel.listing.contents import stored_elements
 from hwmodel.listing.neuron.lower import lower
 from hwmodel.listing.neuron.model import ProgramModel
 from hwmodel.listing.neuron.reference import Reference
-from hwmodel.listing.neuron.steps import Multiply
 from hwmodel.listing.neuron.walk import Walk
+from hwmodel.program.instructions import Matmul
 from hwmodel.program.memory import Tensor, whole
 from hwmodel.program.program import CoreProgram, Program
 from hwmodel.units.storage import UNWRITTEN, Array
@@ -43,7 +43,8 @@ def read(scenario: Any) -> Listing:
         for name, place in places.items()
         if (place.model.output if place.model.output is not None else place.space == "dram" and name in written)
     ]
-    capacities = {name: scenario.arch.buffer_bytes(name) for name in ("sbuf", "psum")}
+    used = max((place.offset + place.tile.size for place in places.values() if place.space == "sbuf"), default=0)
+    capacities = {"sbuf": used, "psum": scenario.arch.buffer_bytes("psum")}
 
     def memory() -> dict[str, Array]:
         found = {name: np.array(array) for name, array in contents.items()}
@@ -64,7 +65,7 @@ def read(scenario: Any) -> Listing:
             for name, place in places.items()
         }
 
-    multiplied = [step.action for step in walk.steps if isinstance(step.action, Multiply)]
+    multiplied = [i.params for i in program.cores[0].instructions if isinstance(i.params, Matmul)]
     return Listing(
         program=program,
         summary={
@@ -78,7 +79,7 @@ def read(scenario: Any) -> Listing:
         memory=memory,
         expected=expected,
         found=found,
-        operands=_operands(multiplied),
+        operands=(multiplied[0].a, multiplied[0].b) if multiplied else None,
         order="seq, instruction by instruction",
     )
 
@@ -95,11 +96,3 @@ def _contents(walk: Walk, scenario: Any) -> dict[str, Array]:
             place.model.init, dtype.element, dtype.numpy, shape, dtype.lanes, scenario.base, field
         )
     return found
-
-
-def _operands(multiplied: list[Multiply]) -> tuple[str, str] | None:
-    """Operand dtypes of the first matmul, for the peak that the run is compared with."""
-    if not multiplied:
-        return None
-    first = multiplied[0]
-    return first.weights.dtype.operand, first.ifmap.dtype.operand

@@ -155,7 +155,7 @@ def _multiply(step: Step, action: Multiply, copy: int, arch: Arch) -> tuple[_Dra
         if (first, length, partition, count) != (dst.offset, dst.size, dst.partition, dst.rows):
             size = (count, length // 4)
             writes += (Tile("psum", first, length, "float32", *size, "ND", "acc", size, partition),)
-    what = Matmul(action.p, action.k, action.n, a, b, action.clear is None and dst.space == "psum")
+    what = Matmul(action.p, action.k, action.n, a, b, action.adds)
     return load, _Draft(step.op, "PE", what, tuple(reads), writes, values, step, first=False)
 
 

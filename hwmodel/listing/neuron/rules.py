@@ -22,6 +22,8 @@ def check(action: Action, arch: Arch) -> None:
         if action.queue >= queues:
             raise InputError(f"queue: expected 0 to {queues - 1}, not {action.queue}")
         return
+    if isinstance(action, Multiply):
+        _spaces(action)
     for region in _touched(action):
         _access(region)
     if isinstance(action, Multiply):
@@ -57,13 +59,16 @@ def _access(region: Region) -> None:
         raise InputError(f"{region}: an access has at most {most} elements a partition in {region.space}")
 
 
-def _multiply(action: Multiply, arch: Arch) -> None:
+def _spaces(action: Multiply) -> None:
     for region in action.operands:
         if region.space != "sbuf":
             raise InputError(f"{region}: the PE array reads SBUF only")
     if action.dst.space != "psum":
         asserted = "!curMemLoc.isSB()" if action.dst.space == "sbuf" else "!curMemLoc.isDRAM()"
         raise InputError(f"dst: a matmul writes PSUM only ({asserted}), not {action.dst}")
+
+
+def _multiply(action: Multiply, arch: Arch) -> None:
     _sums(action, arch)
     _extents(action, arch)
     if action.opcode == 95:

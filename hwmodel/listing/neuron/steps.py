@@ -32,6 +32,7 @@ class Multiply(NamedTuple):
     """A matmul of the family: extents ``k``, ``p``, ``n``, operands, and what it does to PSUM.
 
     ``clear`` is (first byte, bytes) of each partition in ``partitions`` (first, count), None without a reset.
+    ``adds``: somebody wrote where it goes; a product that finds nothing to add to is copied.
     """
 
     opcode: int
@@ -43,6 +44,7 @@ class Multiply(NamedTuple):
     n: int
     clear: tuple[int, int] | None
     partitions: tuple[int, int]
+    adds: bool = False
     gather: Region | None = None
     ifmap_scales: Region | None = None
     weights_scales: Region | None = None

@@ -83,6 +83,9 @@ class Walk:
         if isinstance(action, Multiply):
             assert isinstance(fields, m.MatmulModel)
             action = self._psum(number, action, fields)
+            for region in (*action.operands, action.dst):
+                if region.space == "dram":
+                    raise InputError(f"{region}: the PE array does not reach DRAM; load and store move to and from it")
         elif self.strict:
             self._closed(action)
         waits = tuple((wait.semaphore, wait.at_least) for wait in fields.waits)
@@ -124,6 +127,8 @@ class Walk:
                 f"adds to {dst}, to which no start wrote: the first matmul of a group needs start: true"
                 " (start clears the bank, accumulate adds to it)"
             )
+        if not start:
+            action = action._replace(adds=dst.space == "psum" and bool(self._bytes(dst).any()))
         for bank in _banks(dst):
             group = self._groups.get(bank)
             if start or group is None:

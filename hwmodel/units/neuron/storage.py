@@ -15,6 +15,8 @@ from hwmodel.program.neuron_dtypes import NEURON_DTYPES
 from hwmodel.units.storage import UNWRITTEN, Array
 
 PARTITIONS = 128
+SMALLEST = 16 * 1024
+"""Bytes of a partition that are there at first."""
 
 
 class CoreMemory:
@@ -40,11 +42,18 @@ class CoreMemory:
         self._bytes: dict[str, Array] = {}
         self._written: dict[str, Array] = {}
 
-    def bytes_of(self, space: str) -> Array:
-        """uint8 [128, bytes of a partition]."""
+    def bytes_of(self, space: str, end: int) -> Array:
+        """uint8 [128, bytes of a partition], of which at least ``end`` are there: memory grows as it is used."""
         found = self._bytes.get(space)
-        if found is None:
-            found = self._bytes[space] = np.full((PARTITIONS, self.capacities[space]), UNWRITTEN, np.uint8)
+        width = 0 if found is None else found.shape[1]
+        if width < end:
+            grown = np.full(
+                (PARTITIONS, min(self.capacities[space], max(end, 2 * width, SMALLEST))), UNWRITTEN, np.uint8
+            )
+            if found is not None:
+                grown[:, :width] = found
+            found = self._bytes[space] = grown
+        assert found is not None
         return found
 
     def written(self, space: str) -> Array:
@@ -58,20 +67,22 @@ class CoreMemory:
         """Copy of the stored elements [rows, cols] of a part, as unsigned integers."""
         tile = part.tile
         rows, columns = _place(tile, part)
-        data = self.bytes_of(tile.space)[rows, columns].copy()
+        data = self.bytes_of(tile.space, columns.stop)[rows, columns].copy()
         return data.view(NEURON_DTYPES[tile.dtype].numpy)
 
     def write(self, tile: Tile, value: Array) -> None:
         """Put stored elements [rows, cols] where a tile lies."""
         rows, columns = _place(tile, tile)
-        self.bytes_of(tile.space)[rows, columns] = np.ascontiguousarray(value).view(np.uint8).reshape(tile.rows, -1)
+        self.bytes_of(tile.space, columns.stop)[rows, columns] = (
+            np.ascontiguousarray(value).view(np.uint8).reshape(tile.rows, -1)
+        )
         if tile.space == "psum":
             self.written("psum")[rows, columns] = True
 
     def clear_psum(self, partition: int, partitions: int, offset: int, size: int) -> None:
         """Zero bits in ``size`` bytes of some partitions."""
         rows, columns = slice(partition, partition + partitions), slice(offset, offset + size)
-        self.bytes_of("psum")[rows, columns] = 0
+        self.bytes_of("psum", columns.stop)[rows, columns] = 0
         self.written("psum")[rows, columns] = True
 
     def load(self, window: Window) -> Array:
