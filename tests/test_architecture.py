@@ -45,7 +45,8 @@ RULES: dict[str, Rule] = {
     "config": Rule("errors numerics arch problem scenario units", "pydantic yaml"),
     "scenario": Rule("__version__ errors numerics arch config inputs listing problem tiling units", "pydantic"),
     "listing": Rule(
-        "errors quantities numerics neuron_mx arch config inputs machine problem program result scenario trace units",
+        "errors quantities numerics neuron_mx arch config inputs machine problem program result scenario tiling trace "
+        "units",
         "numpy pydantic",
     ),
     # what comes out

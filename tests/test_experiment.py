@@ -33,7 +33,8 @@ def test_load_and_simulate() -> None:
 
 
 def test_public_names() -> None:
-    assert set(hwmodel.__all__) == {"HwmodelError", "Result", "__version__", "load", "simulate"}
+    names = {"HwmodelError", "Result", "__version__", "compare", "load", "simulate", "sweep"}
+    assert set(hwmodel.__all__) == names
     assert set(hwmodel.__all__) <= set(dir(hwmodel))
     assert hwmodel.HwmodelError is HwmodelError
     with pytest.raises(AttributeError, match="has no attribute 'lod'"):
