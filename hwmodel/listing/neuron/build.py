@@ -290,6 +290,10 @@ def _quantise(fields: m.QuantizeMx, find: _Finder, preset: str) -> Quantise:
         raise InputError(f"data: expected [{src.rows}, {src.cols // target.lanes}] {target.name}, not {data}")
     _scale_size("data", data, data.rows, scales)
     hardware = (fields.preset or preset) == "hw"
+    if hardware and target.element == "fp4_e2m1":
+        raise InputError(
+            "data: preset hw quantises to FP8 only (float8_e4m3fn_x4, float8_e5m2_x4), as the hardware does"
+        )
     rule = "neuron_hw" if hardware else "neuron_alt_emax" if fields.alternative_emax else "neuron"
     return Quantise(src, data, scales, rule, fields.nan_suppress, _lanes(fields.lane_remap))
 
