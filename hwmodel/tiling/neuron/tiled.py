@@ -33,7 +33,9 @@ class Hoisted(LoopParams):
 
     kind: Literal["hoisted"]
     in_flight: int = Field(default=8, gt=0, description="tiles of the rhs in SBUF at a time")
-    lhs_buffers: Literal[1, 2] = Field(default=2, description="m tiles whose lhs is in SBUF at a time")
+    lhs_buffers: Literal[1, 2] | None = Field(
+        default=None, description="m tiles whose lhs is in SBUF; default: two if they fit"
+    )
 
 
 class Layout(NamedTuple):
@@ -50,31 +52,36 @@ def tile_bytes(geometry: Geometry, side: str) -> int:
     return cols * (dtype.bytes + geometry.scaled)
 
 
-def place(geometry: Geometry, arch: Arch, lhs: int, rhs: int) -> tuple[Layout, int]:
-    """Places for ``lhs`` and ``rhs`` tiles and the output stages; refuses what does not fit."""
+def place(geometry: Geometry, arch: Arch, lhs: int, rhs: int) -> tuple[Layout, Allocator]:
+    """Places for ``lhs`` and ``rhs`` tiles and the output stages."""
     space = Allocator(arch)
     layout = Layout(
         space.take(lhs, tile_bytes(geometry, "lhs")),
         space.take(rhs, tile_bytes(geometry, "rhs")),
         space.take(STAGES, TILE_N * geometry.out.bytes),
     )
-    what = f"{lhs} tiles of {geometry.problem.a}, {rhs} tiles of {geometry.problem.b} and {STAGES} output tiles"
-    space.check(what, "fewer tiles in flight need less")
-    return layout, space.used
+    return layout, space
 
 
 def plan_tiled(problem: MatmulProblem, accumulate: Accumulate, arch: Arch, params: Tiled) -> LoopPlan:
     """Plan tiled."""
     geometry = geometry_of(problem, accumulate, arch)
-    layout, used = place(geometry, arch, params.in_flight, params.in_flight)
-    return LoopPlan(problem, accumulate, arch, params, geometry, layout, lower_tiled, sbuf_bytes=used)
+    layout, space = place(geometry, arch, params.in_flight, params.in_flight)
+    space.check(f"{params.in_flight} tiles of each operand and {STAGES} output tiles", "a smaller in_flight needs less")
+    return LoopPlan(problem, accumulate, arch, params, geometry, layout, lower_tiled, sbuf_bytes=space.used)
 
 
 def plan_hoisted(problem: MatmulProblem, accumulate: Accumulate, arch: Arch, params: Hoisted) -> LoopPlan:
     """Plan hoisted."""
     geometry = geometry_of(problem, accumulate, arch)
-    layout, used = place(geometry, arch, params.lhs_buffers * len(geometry.k), params.in_flight)
-    return LoopPlan(problem, accumulate, arch, params, geometry, layout, lower_hoisted, sbuf_bytes=used)
+    tiles = len(geometry.k)
+    layout, space = place(geometry, arch, tiles, params.in_flight)
+    for buffers in (params.lhs_buffers,) if params.lhs_buffers else (2, 1):
+        layout, space = place(geometry, arch, buffers * tiles, params.in_flight)
+        if space.used <= arch.buffer_bytes("sbuf"):
+            break
+    space.check(f"the lhs of an m tile over all K ({tiles} tiles), {params.in_flight} rhs and {STAGES} output tiles")
+    return LoopPlan(problem, accumulate, arch, params, geometry, layout, lower_hoisted, sbuf_bytes=space.used)
 
 
 def lower_tiled(plan: LoopPlan) -> list[Instruction]:

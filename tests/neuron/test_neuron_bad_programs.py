@@ -1,0 +1,223 @@
+"""Programs that cannot run: each is refused with the number of the instruction and what is legal."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from neuron_programs import TRN2, dense, integers, left, matmult, normal, psum, ready, refused, result, sbuf, tensor
+
+from hwmodel.errors import DeadlockError, InputError
+from hwmodel.scenario import load
+
+COPY = {"op": "copy", "src": "acc", "dst": "y"}
+
+
+def with_copy(**rest: Any) -> dict[str, Any]:
+    return {**dense(16, 8, 6), "y": sbuf("float32", 8, 6), **rest}
+
+
+MX = {
+    "op": 95, "ifmap": "x", "weights": "w", "ifmap_scales": "xs", "weights_scales": "ws", "dst": "acc", "start": True,
+}  # fmt: skip
+
+
+def mx(partitions: int) -> dict[str, Any]:
+    return {
+        "x": sbuf("float8_e4m3fn_x4", partitions, 6, init=normal(1)),
+        "w": sbuf("float8_e4m3fn_x4", partitions, 8, init=normal(2)),
+        "xs": sbuf("uint8", partitions, 6, init=integers(3, 120, 130)),
+        "ws": sbuf("uint8", partitions, 8, init=integers(4, 120, 130)),
+        "acc": psum(8, 6),
+    }
+
+
+BAD: dict[str, tuple[dict[str, Any], list[dict[str, Any]], str, tuple[str, ...]]] = {
+    "a matmul into SBUF": (
+        {**dense(16, 8, 6), "acc": sbuf("float32", 8, 6)}, [matmult()], TRN2, ("a matmul writes PSUM only", "isSB"),
+    ),
+    "a group that never starts": (
+        with_copy(), [matmult(start=False, accumulate=True)], TRN2, ("no start wrote", "start: true"),
+    ),
+    "a bank beyond 7": (
+        with_copy(acc=psum(8, 6, bank=8)), [matmult()], TRN2, ("reaches bank 8", "banks 0 to 7"),
+    ),
+    "reading a bank before its stop": (
+        with_copy(), [matmult(stop=False), COPY], TRN2, ("bank 0", "before the stop", "stop: true"),
+    ),
+    "moving size over 512": (
+        {**dense(16, 8, 513), "acc": psum(8, 513)}, [matmult()], TRN2, ("at most 512 moving rows", "not 513"),
+    ),
+    "mixed fp32 and bf16": (
+        {**with_copy(), "w": sbuf("float32", 16, 8, init=normal(3))}, [matmult()], TRN2,
+        ("bfloat16 x float32", "fp32 is not mixed", "legal is"),
+    ),
+    "mixed kinds of e4m3": (
+        {**dense(16, 8, 6, dtype="float8e4"), "w": sbuf("float8_e4m3fn", 16, 8, init=normal(3))}, [matmult()], TRN2,
+        ("the two kinds of e4m3",),
+    ),
+    "odd MX partitions": (mx(24), [MX], "neuron_trn3", ("32, 64, 128 partitions", "not 24")),
+    "an operand of the wrong dtype": (
+        with_copy(x=sbuf("int32", 16, 6, init=integers(1))), [matmult()], TRN2,
+        ("Invalid ifmap data type", "int32", "legal are floats and uint8"),
+    ),
+    "more weight columns than the array has": (
+        {**dense(16, 8, 6), "w": sbuf("bfloat16", 16, 130, init=normal(1)), "acc": psum(128, 6)}, [matmult()], TRN2,
+        ("dst: expected [130, 6]",),
+    ),
+    "a start partition that engines cannot reach": (
+        with_copy(x=sbuf("bfloat16", 16, 6, init=normal(1), partition=16)), [matmult()], TRN2,
+        ("starts at partition 0, 32, 64 or 96", "not 16"),
+    ),
+    "sums across two banks": (
+        with_copy(acc=psum(8, 6, offset=2040)), [matmult()], TRN2, ("more than one bank",),
+    ),
+    "a DMA out of PSUM": (
+        with_copy(out=tensor("dram", "float32", 8, 6)), [matmult(), {"op": "store", "src": "acc", "dst": "out"}], TRN2,
+        ("DMA does not reach PSUM", "copy to SBUF first"),
+    ),
+    "a load between different shapes": (
+        {"h": tensor("dram", "float32", 4, 6, init=normal(1)), "y": sbuf("float32", 4, 7)},
+        [{"op": "load", "src": "h", "dst": "y"}], TRN2, ("[4, 6]", "[4, 7]"),
+    ),
+    "a load that casts": (
+        {"h": tensor("dram", "float32", 4, 6, init=normal(1)), "y": sbuf("bfloat16", 4, 6)},
+        [{"op": "load", "src": "h", "dst": "y"}], TRN2, ("DMA moves bytes", "bfloat16"),
+    ),
+    "a copy out of DRAM": (
+        with_copy(acc=tensor("dram", "float32", 8, 6, init=normal(1))), [COPY], TRN2, ("load and store",),
+    ),
+    "a queue that is not there": (
+        {"h": tensor("dram", "float32", 4, 6, init=normal(1)), "y": sbuf("float32", 4, 6)},
+        [{"op": "load", "src": "h", "dst": "y", "queue": 9}], TRN2, ("queue: expected 0 to 3, not 9",),
+    ),
+    "sums in bf16": (with_copy(acc=psum(8, 6, dtype="bfloat16")), [matmult()], TRN2, ("float32",)),
+    "sums in fp16": (with_copy(acc=psum(8, 6, dtype="float16")), [matmult()], TRN2, ("float32 sums",)),
+    "a mode on wide operands": (
+        {**dense(16, 8, 6), "acc": psum(4, 3)}, [matmult(perf_mode=1)], TRN2, ("expected FP8 operands",),
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("what", BAD)
+def test_a_bad_program_is_refused_with_number_and_what_is_legal(what: str) -> None:
+    tensors, instructions, arch, words = BAD[what]
+    first = {"op": "copy", "src": "zero", "dst": "zero"}
+    padded = {**tensors, "zero": sbuf("float32", 1, 1, init=[[0.0]])}
+    text = refused(padded, [first, *instructions], arch)
+    for word in words:
+        assert word in text
+    wrong = len(instructions)  # with the copy in front, the last one is the culprit
+    assert f"program.instructions[{wrong}]" in text
+    assert f"instruction {wrong} (" in text
+
+
+def test_legality_off_runs_the_value_model_of_the_requirement() -> None:
+    for what in ("moving size over 512", "mixed fp32 and bf16", "mixed kinds of e4m3", "odd MX partitions",
+                 "a start partition that engines cannot reach"):  # fmt: skip
+        tensors, instructions, arch, _ = BAD[what]
+        left(tensors, instructions, arch, legality="off")
+
+
+def test_a_group_that_nobody_says_the_end_of_may_be_read() -> None:
+    left(with_copy(), [matmult(), COPY], TRN2)
+    left(with_copy(), [matmult(stop=False), matmult(start=False, accumulate=True, stop=True), COPY], TRN2)
+
+
+def test_errors_have_the_line_of_the_instruction(tmp_path: Path) -> None:
+    path = tmp_path / "bad.yaml"
+    path.write_text(
+        """name: bad
+arch: neuron_trn2
+program:
+  tensors:
+    x: {space: sbuf, dtype: bfloat16, shape: [4, 4], init: {kind: normal}}
+    acc: {space: sbuf, dtype: float32, shape: [4, 4]}
+  instructions:
+    - op: matmult
+      ifmap: x
+      weights: x
+      dst: acc
+      start: true
+"""
+    )
+    from hwmodel.experiment import prepare
+
+    with pytest.raises(InputError) as error:
+        prepare(load(path))
+    assert str(error.value).startswith(f"{path}:8: program.instructions[0]: instruction 0 (matmult): dst:")
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"ifmpa": "x"}, ("instructions[0].ifmpa", "did you mean 'ifmap'")),
+        ({"start": "yes"}, ("instructions[0].start", "true or false")),
+        ({"ifmap": "xx"}, ("unknown tensor 'xx'", "did you mean 'x'")),
+        ({"clear_banks_log2": 300}, ("clear_banks_log2", "at most 255")),
+    ],
+)
+def test_wrong_fields_are_named(change: dict[str, Any], words: tuple[str, ...]) -> None:
+    text = refused(dense(4, 2, 3), [matmult(**change)])
+    for word in words:
+        assert word in text
+
+
+def test_op_is_needed_once() -> None:
+    assert "expected op, a name or an opcode number, but it is missing" in refused({}, [{"dst": "x"}])
+    assert "not both op and opcode" in refused({}, [{"op": 8, "opcode": 8}])
+    left(dense(4, 2, 3), [{**{k: v for k, v in matmult().items() if k != "op"}, "opcode": 8}])
+
+
+@pytest.mark.parametrize(
+    ("entry", "words"),
+    [
+        (sbuf("float32", 4, 60000), ("tensors.a", "sbuf", "229,376")),
+        (sbuf("float32", 4, 1000, offset=400000), ("tensors.a", "404,000", "229,376")),
+        (sbuf("float32", 130, 4), ("tensors.a", "partitions 0 to 127")),
+        (sbuf("float32", 4, 4, bank=1), ("tensors.a.bank", "no banks")),
+        (tensor("dram", "float32", 4, 4, offset=4), ("tensors.a.offset", "DRAM")),
+        (tensor("l1", "float32", 4, 4), ("tensors.a.space", "dram, sbuf or psum")),
+        (sbuf("float32", 4, 4, init=[[1.0] * 4] * 3), ("init.data", "expected 4 rows, not 3")),
+        (sbuf("int16", 4, 4, init=[[1.5] * 4] * 4), ("whole numbers",)),
+    ],
+)
+def test_tensors_that_do_not_fit_are_named(entry: dict[str, Any], words: tuple[str, ...]) -> None:
+    text = refused({"a": entry}, [], TRN2)
+    for word in words:
+        assert word in text
+
+
+# -- semaphores of the user's own --------------------------------------------------------------------------------------
+
+
+def test_own_semaphores_order_a_program() -> None:
+    tensors = with_copy(h=tensor("dram", "bfloat16", 16, 6, init=normal(1)), x=sbuf("bfloat16", 16, 6))
+    good = [
+        {"op": "load", "src": "h", "dst": "x", "sets": [{"semaphore": "loaded"}]},
+        matmult(waits=[{"semaphore": "loaded", "at_least": 1}], sets=[{"semaphore": "done"}]),
+        {**COPY, "waits": [{"semaphore": "done", "at_least": 1}]},
+    ]
+    left(tensors, good)
+    assert ready(tensors, good).hazards() == ()
+
+
+def test_a_missing_wait_is_a_race_that_shows_in_the_bits() -> None:
+    tensors = with_copy(h=tensor("dram", "bfloat16", 16, 6, init=normal(1)), x=sbuf("bfloat16", 16, 6))
+    bad = [
+        {"op": "load", "src": "h", "dst": "x", "sets": [{"semaphore": "loaded"}]},
+        matmult(sets=[{"semaphore": "done"}]),
+        {**COPY, "waits": [{"semaphore": "done", "at_least": 1}]},
+    ]
+    outcome = result(tensors, bad)
+    assert outcome.values.status == "mismatch"
+    assert outcome.exit_code == 1
+    assert any(text.startswith(("race", "unwritten")) for text in outcome.hazards)
+
+
+def test_a_wait_that_nothing_satisfies_is_a_deadlock() -> None:
+    bad = [matmult(waits=[{"semaphore": "never", "at_least": 1}])]
+    assert any("never" in str(hazard) for hazard in ready(dense(4, 2, 3), bad).hazards())
+    with pytest.raises(DeadlockError, match="never"):
+        result(dense(4, 2, 3), bad)
