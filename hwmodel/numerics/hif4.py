@@ -195,7 +195,7 @@ def _scale_codes(sf: F32, m64: F32, rule: Hif4Rule) -> tuple[NDArray[np.uint8], 
         ("a peak past the largest scale", rule.over, sf >= _OVER_NAN),
     ):
         if choice == "error" and where.any():
-            raise NumericsError(f"hif4: block {int(np.argmax(where))} holds {what}, which this rule refuses")
+            raise NumericsError(f"hif4: a block holds {what}, which this rule refuses")
         if choice == "nan":
             poisoned |= where
     code[poisoned] = NAN_SCALE
