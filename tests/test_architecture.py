@@ -240,6 +240,34 @@ def test_errors_on_purpose_are_our_own(path: Path) -> None:
             assert node.type is not None, f"{path}: a bare except"
 
 
+README = PACKAGE / "README.md"
+BEGIN, END = "<!-- table: begin -->", "<!-- table: end -->"
+
+
+def table() -> str:
+    """The table of hwmodel/README.md: rules, and the first line of each docstring."""
+    lines = ["", "", "| module | what it is | may import | and of others |", "| --- | --- | --- | --- |"]
+    for name, rule in RULES.items():
+        path = PACKAGE / name / "__init__.py"
+        module = ast.parse((path if path.exists() else PACKAGE / f"{name}.py").read_text(encoding="utf-8"))
+        what = (ast.get_docstring(module) or "").splitlines()[0].removesuffix(".")
+        inside = ", ".join(name for name in rule.inside.split() if name != "__version__")
+        lines.append(f"| `{name}` | {what} | {inside} | {', '.join(rule.outside.split())} |")
+    return "\n".join([*lines, "", ""])
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _rewrite(request: pytest.FixtureRequest) -> None:
+    if request.config.getoption("--rewrite-golden"):
+        head, rest = README.read_text(encoding="utf-8").split(BEGIN)
+        README.write_text(head + BEGIN + table() + END + rest.split(END)[1], encoding="utf-8")
+
+
+def test_the_table_of_the_package_is_true() -> None:
+    text = README.read_text(encoding="utf-8")
+    assert text.split(BEGIN)[1].split(END)[0] == table()
+
+
 def test_no_file_is_long() -> None:
     for path in sources():
         count = len(path.read_text(encoding="utf-8").splitlines())
