@@ -82,7 +82,7 @@ def _title(found: Comparison, canvas: Canvas) -> None:
 
 def _bars(found: Comparison, canvas: Canvas, top: float) -> None:
     """Three groups of bars: time, traffic, and how busy the multiplying unit was."""
-    names = 250
+    names = 330
     group = (WIDTH - EDGE - names - EDGE) / 3
     clock = "cycles" if found.one_clock else "time (µs)"
     groups: list[tuple[str, Callable[[Entry], float | None], Callable[[Entry, float], str]]] = [
