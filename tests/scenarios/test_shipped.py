@@ -81,6 +81,15 @@ def table() -> str:
     return "\n".join([*lines, "", ""])
 
 
+@pytest.mark.parametrize("path", sorted((ROOT / "scenarios").glob("*/*.yaml")), ids=key)
+def test_scenarios_in_folders_load_and_ask_a_question(path: Path) -> None:
+    """Measured kernels and published sizes: too large for a check of values here; validation runs them."""
+    scenario = load(path)
+    assert scenario.name == path.stem
+    assert "?" in scenario.question
+    assert f"`{path.parent.name}/`" in README.read_text(encoding="utf-8")
+
+
 def test_there_are_scenarios_for_each_test_case_of_the_requirement_c6() -> None:
     names = {key(path) for path in SCENARIOS}
     shapes = "128x128x128 128x256x128 256x128x128 64x64x64 256x256x256 128x512x128 512x128x512 128x128x256 256x128x512"
