@@ -8,24 +8,21 @@ said.
 
 from __future__ import annotations
 
-import heapq
-import itertools
-import warnings
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal
 
 from hwmodel.config.dump import dump
 from hwmodel.config.overrides import Override
 from hwmodel.config.reader import read_text
-from hwmodel.errors import HwmodelError, InputError
+from hwmodel.errors import InputError
 from hwmodel.scenario import Scenario
 from hwmodel.study.journal import Journal
-from hwmodel.study.measure import Record, Task, measure, task_of
 from hwmodel.study.points import Template
-from hwmodel.study.pool import Workers, run_tasks
-from hwmodel.study.spaces import BlockedSpace, Candidate, SearchSpace, space_of
+from hwmodel.study.pool import Workers
+from hwmodel.study.search import Progress, State, by_bounds, climb, sample, seeds
+from hwmodel.study.spaces import BlockedSpace, Candidate, space_of
 from hwmodel.study.table import Row, best_first, data_frame
 
 if TYPE_CHECKING:
@@ -34,10 +31,6 @@ if TYPE_CHECKING:
     import polars as pl
 
 Search = Literal["auto", "bounds", "optuna"]
-Progress = Callable[[int, int, int], None]
-"""Called with how many were simulated, the fewest cycles so far, and the lower bound of what is open."""
-
-BATCH = 16
 ENUMERABLE = 3_000
 """Candidates that may be left to simulate for the search to be done by bounds; more are sampled."""
 TRIALS = 300
@@ -103,51 +96,6 @@ def _settings(rows: Sequence[Row]) -> list[str]:
     return list(dict.fromkeys(name for row in rows for name in row if name.startswith("tiling.")))
 
 
-@dataclass
-class _State:
-    """What a search knows so far."""
-
-    scenario: Scenario
-    space: SearchSpace
-    workers: Workers
-    journal: Journal | None
-    progress: Progress
-    records: dict[str, tuple[Candidate, int, Record]] = field(default_factory=dict)
-    best: float = float("inf")
-    considered: int = 0
-
-    def run(self, chosen: Iterable[tuple[int, Candidate]], open_bound: int = 0) -> None:
-        """Simulate candidates, each once."""
-        batch: dict[str, tuple[int, Candidate]] = {}
-        for bound, candidate in chosen:
-            key = dump({"tiling": candidate})
-            if key not in self.records:
-                batch.setdefault(key, (bound, candidate))
-        template = Template.of(self.scenario)
-        tasks: dict[str, str] = {}
-
-        def made() -> Iterator[Task]:
-            for key, (bound, candidate) in batch.items():
-                try:
-                    task = task_of(template.scenario(Override(("tiling",), candidate)), "skip")
-                except InputError as error:
-                    self.records[key] = (candidate, bound, Record(problem=str(error), code=2))
-                    continue
-                if task.key in tasks:
-                    self.records[key] = (candidate, bound, Record(problem="the same as another", code=2))
-                    continue
-                tasks[task.key] = key
-                yield task
-
-        for task, record in run_tasks(made(), self.workers, self.journal):
-            key = tasks[task.key]
-            bound, candidate = batch[key]
-            self.records[key] = (candidate, bound, record)
-            if record.cycles is not None:
-                self.best = min(self.best, record.cycles)
-        self.progress(len(self.records), 0 if self.best == float("inf") else int(self.best), open_bound)
-
-
 def tune(
     scenario: Scenario,
     *,
@@ -167,156 +115,18 @@ def tune(
     template = Template.of(scenario)
     scenario = template.scenario()
     space = space_of(scenario, max_cores=max_cores)
-    state = _State(scenario, space, workers, journal, progress)
-    state.run(_seeds(scenario, space))
+    state = State(scenario, space, workers, journal, progress)
+    state.run(seeds(scenario, space))
+    if isinstance(space, BlockedSpace):
+        climb(state, space, (trials or TRIALS) // 2)
     most = ENUMERABLE if search == "auto" and trials is None else None
-    found = None if search == "optuna" else _by_bounds(state, trials, most)
+    found = None if search == "optuna" else by_bounds(state, trials, most)
     if found is None:
-        return _tuned(state, "optuna", _sample(state, trials or TRIALS, seed))
+        return _tuned(state, "optuna", sample(state, trials or TRIALS, seed))
     return _tuned(state, "bounds", None if found < 0 else found)
 
 
-def _seeds(scenario: Scenario, space: SearchSpace) -> list[tuple[int, Candidate]]:
-    """The scenario's own tiling and the one that ``auto`` picks: good ones early leave little to do."""
-    found = []
-    if isinstance(space, BlockedSpace):
-        from hwmodel.tiling import auto
-
-        try:
-            picked = auto.plan(
-                space.problem, space.accumulate, space.arch, auto.Auto(kind="auto", max_cores=space.max_cores)
-            )
-            params = picked.params
-            found.append(space.candidate(_choices(params)))
-        except InputError:
-            pass
-        tiling = scenario.tiling
-        if tiling.kind == "blocked" and tiling.core_grid[0] * tiling.core_grid[1] <= space.max_cores:
-            found.append(space.candidate(_choices(tiling)))
-    bounds = []
-    for candidate in found:
-        try:
-            bounds.append((space.bound(candidate), candidate))
-        except InputError:
-            continue
-    return bounds
-
-
-def _choices(params: Any) -> dict[str, Any]:
-    m, k, n = params.base
-    return {
-        "grid": params.core_grid, "m": m, "k": k, "n": n, "panel": params.panel_slices, "scales": params.scale_panels,
-        **params.buffers.model_dump(), "order": params.loop_order,
-    }  # fmt: skip
-
-
-def _by_bounds(state: _State, trials: int | None, most: int | None) -> int | None:
-    """Best-first search. Returns the bound of what is left open, -1 for nothing; None after more than ``most``."""
-    space = state.space
-    heap: list[tuple[int, int, int, Any]] = []
-    number = itertools.count()
-    for family in space.families():
-        if family.bound <= state.best:
-            heap.append((family.bound, 0, next(number), family))
-    heapq.heapify(heap)
-    batch: list[tuple[int, Candidate]] = []
-    simulated = 0
-    while True:
-        open_bound = heap[0][0] if heap else None
-        done = open_bound is None or open_bound >= state.best
-        if batch and (done or len(batch) == BATCH or (trials is not None and simulated + len(batch) >= trials)):
-            simulated += len(batch)
-            state.run(batch, open_bound or 0)
-            batch = []
-            if trials is not None and simulated >= trials:
-                left = heap[0][0] if heap else None
-                return -1 if left is None or left >= state.best else left
-            continue
-        if done:
-            return -1
-        if most is not None and state.considered + simulated > 40 * most:
-            return None
-        bound, level, _, item = heapq.heappop(heap)
-        if level == 0:
-            for quick, candidate in space.members(item):
-                state.considered += 1
-                if quick < state.best:
-                    heapq.heappush(heap, (quick, 1, next(number), candidate))
-        elif level == 1:
-            try:
-                exact = max(bound, space.bound(item))
-            except InputError:
-                continue
-            if exact < state.best:
-                heapq.heappush(heap, (exact, 2, next(number), item))
-        else:
-            if most is not None and simulated + len(batch) >= most:
-                return None
-            batch.append((bound, item))
-
-
-def _sample(state: _State, trials: int, seed: int) -> int:
-    """Sampling by optuna, in batches that are asked for together. Returns the least bound of any family."""
-    try:
-        import optuna
-    except ImportError:
-        raise InputError("tune: expected optuna for a space this large (pip install hwmodel[tune])") from None
-    from optuna.distributions import CategoricalDistribution
-
-    optuna.logging.set_verbosity(optuna.logging.ERROR)
-    dimensions = state.space.dimensions()
-    distributions: Any = {name: CategoricalDistribution(list(range(len(each)))) for name, each in dimensions.items()}
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", optuna.exceptions.ExperimentalWarning)
-        sampler = optuna.samplers.TPESampler(seed=seed, constant_liar=True, multivariate=True)
-    study = optuna.create_study(sampler=sampler)
-    for candidate, _, record in list(state.records.values()):
-        choices = _find(state.space, dimensions, candidate)
-        if choices is not None and record.cycles is not None:
-            study.add_trial(
-                optuna.trial.create_trial(params=choices, distributions=distributions, value=float(record.cycles))
-            )
-    simulated = asked = 0
-    while simulated < trials and asked < 20 * trials:
-        chosen = []
-        for _ in range(BATCH):
-            asked += 1
-            trial = study.ask(distributions)
-            places = {name: trial.params[name] for name in dimensions}
-            candidate = state.space.candidate({name: dimensions[name][place] for name, place in places.items()})
-            try:
-                bound = state.space.bound(candidate)
-            except HwmodelError:
-                study.tell(trial, state=optuna.trial.TrialState.FAIL)
-                continue
-            state.considered += 1
-            if bound >= state.best:
-                study.tell(trial, float(bound))
-                continue
-            chosen.append((trial, bound, candidate))
-        state.run((bound, candidate) for _, bound, candidate in chosen)
-        simulated += len(chosen)
-        for trial, bound, candidate in chosen:
-            cycles = state.records[dump({"tiling": candidate})][2].cycles
-            study.tell(trial, float(cycles if cycles is not None else 2 * bound))
-    return min((family.bound for family in state.space.families()), default=0)
-
-
-def _find(space: SearchSpace, dimensions: dict[str, list[Any]], candidate: Candidate) -> dict[str, int] | None:
-    """The choices that make a candidate, where they are among the dimensions."""
-    if not isinstance(space, BlockedSpace):
-        return None
-    m, k, n = candidate["base"]
-    values = {
-        "grid": tuple(candidate["core_grid"]), "m": m, "k": k, "n": n, "panel": candidate["panel_slices"],
-        "scales": candidate["scale_panels"], **candidate["buffers"], "order": candidate["loop_order"],
-    }  # fmt: skip
-    if any(values[name] not in each for name, each in dimensions.items()):
-        return None
-    return {name: each.index(values[name]) for name, each in dimensions.items()}
-
-
-def _tuned(state: _State, method: str, open_bound: int | None) -> Tuned:
+def _tuned(state: State, method: str, open_bound: int | None) -> Tuned:
     rows: list[Row] = []
     candidates: dict[str, Candidate] = {}
     for key, (candidate, bound, record) in state.records.items():
@@ -374,4 +184,4 @@ def check_best(tuned: Tuned) -> tuple[str, ...]:
     return tuple(str(hazard) for hazard in ready.hazards())
 
 
-__all__ = ["Tuned", "best_file", "check_best", "measure", "tune"]
+__all__ = ["Tuned", "best_file", "check_best", "tune"]

@@ -151,8 +151,8 @@ def _page(shapes: list[Shape]) -> list[str]:
         "  hardly at all. K is so short that every output is written after a handful of steps.",
         f"* **Do not cut rows below {granule} bytes.** FIXPIPE writes granules of {granule} bytes, and one that is",
         f"  written in part costs {factor:g} times a whole one. A slice of 128 bf16 columns is 256 bytes: all its",
-        "  granules are partial. Two halves make slices half as wide, so twice as many partial granules: they lose more than the",
-        "  overlap wins.",
+        "  granules are partial. Two halves make slices half as wide, so twice as many partial granules: they",
+        "  lose more than the overlap wins.",
         "* **Cut M instead.** Blocks of 256 x 256 fill L0C just as well and write whole granules:",
         f"  {faster:.1f} times as fast on the same single core ({largest.core.plan}).",
     ]
