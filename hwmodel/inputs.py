@@ -170,8 +170,10 @@ def make_operand(
     """Build an operand of ``dtype`` and ``shape``, with K along ``axis`` (1 for A [M, K], 0 for B [K, N]).
 
     ``transposed``: packed data lie with their rows and columns exchanged (B as [N, K]). ``neuron``: block scales are
-    those of 8 x 4 blocks, packed ones lie in partition slots. Paths are relative to ``base``. InputError, its text beginning with ``field``, for a file that is missing, of the wrong size or shape, or
-    that holds a NaN or Inf.
+    those of 8 x 4 blocks, packed ones lie in partition slots. Paths are relative to ``base``.
+
+    InputError, its text beginning with ``field``, for a file that is missing, of the wrong size or shape, or that holds
+    a NaN or Inf.
     """
     if isinstance(source, PackedInput):
         return _packed(source, dtype, shape, axis, base, transposed, neuron, field)

@@ -167,7 +167,8 @@ def _two(made: Figure, area: Axes, sweep: Sweep, varied: Sequence[Axis]) -> None
     cells = [[_best_at(sweep.valid, **{down.name: y, across.name: x}) for x in columns] for y in rows]
     ratio = np.array([[row["vs_best"] if row is not None else np.nan for row in line] for line in cells], float)
     good = style.mix(BEST, style.WHITE, 0.25)
-    scale: Any = LinearSegmentedColormap.from_list("ratio", [good, style.rgb("#f7f3d0"), style.mix(POOR, style.WHITE, 0.35)])
+    poor = style.mix(POOR, style.WHITE, 0.35)
+    scale: Any = LinearSegmentedColormap.from_list("ratio", [good, style.rgb("#f7f3d0"), poor])
     scale = scale.with_extremes(bad=style.BAND)
     worst = max(float(np.nanmax(ratio)) if np.isfinite(ratio).any() else 1.0, 1.05)
     image = area.imshow(ratio, aspect="auto", cmap=scale, vmin=1.0, vmax=min(worst, 3.0))
