@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
-from hwmodel import __version__
+from hwmodel import __version__, neuron_mx
 from hwmodel import numerics as nm
 from hwmodel.errors import InputError
-from hwmodel.inputs import Operand, make_operand, make_values, read_cells, read_codes
+from hwmodel.inputs import NEURON_RULES, Operand, make_operand, make_values, read_cells, read_codes, read_slots
 from hwmodel.problem import MatmulProblem, QuantizeProblem
 from hwmodel.program.hazards import BufferLimits, Hazard, find_hazards, first_beyond
 from hwmodel.program.program import Program
@@ -312,8 +312,11 @@ def _golden_quantize(scenario: Scenario, problem: QuantizeProblem) -> dict[str, 
     if scenario.expect.scales is not None:
         if nm.DTYPES[problem.to].block is None:
             raise InputError(f"expect.scales: expected none, as {problem.to} has no block scales")
-        path = Path(scenario.expect.scales.path)
-        golden["out.scales"] = read_cells(path, problem.to, problem.rows, problem.cols, "expect.scales.path")
+        path, field = Path(scenario.expect.scales.path), "expect.scales.path"
+        if str(getattr(scenario.inputs.a, "rule", None)).startswith(NEURON_RULES):
+            golden["out.scales"] = read_slots(path, problem.rows, problem.cols, field)
+        else:
+            golden["out.scales"] = read_cells(path, problem.to, problem.rows, problem.cols, field)
     return golden
 
 
@@ -327,6 +330,11 @@ def _quantize(prepared: Prepared, problem: QuantizeProblem, values: ValueMode) -
         wide = prepared.source_values
         if nm.DTYPES[problem.to].block is None:
             codes, scales = nm.encode(wide, problem.to), None
+        elif rule.startswith(NEURON_RULES):
+            tensor = nm.quantize_neuron_mx(wide, problem.to, rule=rule)
+            codes, scales = tensor.codes, tensor.scales
+            assert isinstance(scales, nm.MxScales)
+            outputs["out.scales"] = neuron_mx.partition_slots(scales.e8m0)
         else:
             tensor = nm.quantize(wide, problem.to, axis=1, rule=rule)
             codes, scales = tensor.codes, tensor.scales

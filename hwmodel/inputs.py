@@ -181,9 +181,12 @@ def make_operand(
     if nm.DTYPES[dtype].block is None:
         return Operand(dtype, axis, _encode(values, dtype), values)
     if str(source.rule).startswith(NEURON_RULES):
+        if not neuron:
+            raise InputError(f"{field}.rule: expected a rule for blocks along K on this machine, not {source.rule}")
         return _neuron_operand(values, dtype, axis, str(source.rule))
     tensor = nm.quantize(values, dtype, axis=axis, rule=source.rule)
-    return Operand(dtype, axis, tensor.codes, values, tensor.scales, nm.scale_cells(tensor.scales, dtype, axis))
+    cells = None if neuron else nm.scale_cells(tensor.scales, dtype, axis)
+    return Operand(dtype, axis, tensor.codes, values, tensor.scales, cells, neuron)
 
 
 def _neuron_operand(values: F32, dtype: str, axis: int, rule: str) -> Operand:
@@ -218,6 +221,13 @@ def read_cells(path: Path, dtype: str, rows: int, k: int, field: str) -> NDArray
     """Bytes of the scale cells of ``rows`` rows of A (columns of B) and ``k``."""
     size = nm.scale_cell_bytes(rows, k, dtype)
     return _read_bytes(path, size, f"scale cells of {rows} rows x {k} {dtype}", field)
+
+
+def read_slots(path: Path, rows: int, cols: int, field: str) -> NDArray[np.uint8]:
+    """Scale bytes [rows, cols / 4] in the partition slots of 8 x 4 blocks."""
+    shape = (rows, cols // neuron_mx.LANES)
+    what = f"scale slots of {rows} partitions x {shape[1]}"
+    return _read_bytes(path, shape[0] * shape[1], what, field).reshape(shape)
 
 
 def read_values(path: Path, shape: tuple[int, int], field: str) -> F32:

@@ -93,6 +93,17 @@ def slots(scales: Array, k: int) -> Array:
     return out
 
 
+def partition_slots(scales: Array) -> Array:
+    """Bytes [partitions, columns] of scales [partitions / 8, columns], 128 partitions at a time; zeros elsewhere."""
+    rows = BLOCK_ROWS * scales.shape[0]
+    most = PARTITIONS[-1]
+    out = np.zeros((rows, scales.shape[1]), np.uint8)
+    for first in range(0, rows, most):
+        own = scales[first // BLOCK_ROWS : (first + most) // BLOCK_ROWS]
+        out[first : first + most] = nm.scales_to_slots(own, partitions=most)[: rows - first]
+    return out
+
+
 def scales_of(found: Array, k: int) -> Array:
     """Scales [ceil(K / 32), columns] from slots [rows, columns]. Undoes `slots`."""
     parts = []

@@ -11,7 +11,7 @@ from hwmodel.inputs import Operand
 from hwmodel.numerics.hif4 import PROFILES
 from hwmodel.numerics.mx import RULES as MX_RULES
 from hwmodel.numerics.reference import blocks as scalar
-from hwmodel.numerics.reference import codec
+from hwmodel.numerics.reference import codec, neuron
 from hwmodel.numerics.rounding import canonical_nan
 from hwmodel.problem import Accumulate, MatmulProblem, constant_scale_run
 
@@ -103,6 +103,9 @@ def check_quantize(
 
     Every block where there are at most ``CHECKED_BLOCKS``; else as many, evenly spread.
     """
+    if rule.startswith("neuron"):
+        assert isinstance(scales, nm.MxScales)
+        return _check_eight_by_four(values, dtype, rule, codes, scales.e8m0)
     record = nm.DTYPES[dtype]
     group = record.block.group if record.block else values.shape[1]
     per_row = -(-values.shape[1] // group)
@@ -119,6 +122,27 @@ def check_quantize(
             continue
         mismatches += sum(left != right for left, right in zip(found, expected, strict=False))
         first = first or f"block at [{row}, {part.start}] is {found}, expected {expected}"
+    return elements, mismatches, first
+
+
+def _check_eight_by_four(values: Array, dtype: str, rule: str, codes: Array, scales: Array) -> tuple[int, int, str]:
+    element = nm.DTYPES[dtype].element
+    emax, floor = nm.neuron_emax(dtype), 0 if rule == "neuron_hw" else 1
+    per_row = scales.shape[1]
+    chosen = np.unique(np.linspace(0, scales.size - 1, CHECKED_BLOCKS).astype(int))
+    elements = mismatches = 0
+    first = ""
+    for index in chosen:
+        row, col = divmod(int(index), per_row)
+        rows, cols = slice(8 * row, 8 * row + 8), slice(4 * col, 4 * col + 4)
+        block = [codec.from_float(float(value)) for value in values[rows, cols].reshape(-1)]
+        scale = neuron.scale_byte(block, emax, rule != "neuron", floor)
+        expected = [scale, *(neuron.narrow(neuron.multiply_back(each, scale), element, False) for each in block)]
+        found = [int(scales[row, col]), *(int(code) for code in codes[rows, cols].reshape(-1))]
+        elements += len(block)
+        if found != expected:
+            mismatches += sum(left != right for left, right in zip(found, expected, strict=True))
+            first = first or f"block at [{8 * row}, {4 * col}] is {found}, expected {expected}"
     return elements, mismatches, first
 
 

@@ -318,7 +318,7 @@ def _settled(model: ScenarioModel, arch: Arch) -> ScenarioModel:
             if block is None and source.scales is not None:
                 changed[name] = source.model_copy(update={"scales": None})
         elif block is not None and source.rule is None:
-            eight_by_four = arch.spec.family == "neuron" and isinstance(problem, MatmulProblem)
+            eight_by_four = arch.spec.family == "neuron" and dtype in nm.RULES[NEURON_RULES].dtypes
             rule = NEURON_RULES if eight_by_four else block.default_rule
             changed[name] = source.model_copy(update={"rule": rule})
     return model.model_copy(update={"inputs": model.inputs.model_copy(update=changed)}) if changed else model

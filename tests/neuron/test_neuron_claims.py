@@ -1,4 +1,4 @@
-"""The table of claims: every row has a test that names it, and the page in reports/claims names no test that is gone."""
+"""The table of claims: every row has a test that names it, and the page names no test that is gone."""
 
 from __future__ import annotations
 

@@ -262,3 +262,34 @@ def test_packed_mx_operands_come_in_partition_slots(tmp_path: Path) -> None:
     (tmp_path / "a_scales.bin").write_bytes(b"short")
     with pytest.raises(InputError, match="expected 384 bytes"):
         built("tiled", m, k, n, "mxfp8_e4m3", out="fp32", arch="neuron_trn3", inputs=entry)
+
+
+def test_rules_of_generated_mx_operands() -> None:
+    """8 x 4 blocks by default on Neuron; other rules are allowed; Ascend has no 8 x 4 blocks."""
+    source = {"kind": "normal", "seed": 1}
+    shape = ("tiled", 40, 64, 40, "mxfp8_e4m3")
+    found = {}
+    for rule in (None, "neuron", "neuron_hw", "rceil"):
+        chosen = {} if rule is None else {"rule": rule}
+        inputs = {"a": {**source, **chosen}, "b": {**source, "seed": 2, **chosen}}
+        found[rule] = simulated(*shape, arch="neuron_trn3", inputs=inputs).values.sha256
+    assert found[None] == found["neuron"]
+    assert found["neuron"] != found["neuron_hw"]  # the latter never saturates
+    with pytest.raises(InputError, match=r"inputs\.a\.rule: expected a rule for blocks along K"):
+        run(built("blocked", 64, 64, 64, "mxfp8_e4m3", arch="ascend_a6", inputs={"a": {**source, "rule": "neuron"}}))
+
+
+@pytest.mark.parametrize("rule", ["neuron", "neuron_alt_emax", "neuron_hw"])
+@pytest.mark.parametrize("rows", [16, 160])
+def test_a_quantize_problem_writes_partition_slots(rule: str, rows: int, tmp_path: Path) -> None:
+    problem = {"op": "quantize", "rows": rows, "cols": 12, "source": "bf16", "to": "mxfp8_e4m3"}
+    data = {"name": "q", "arch": "neuron_trn3", "problem": problem, "inputs": {"a": {"kind": "normal", "rule": rule}}}
+    outcome = run(prepare(loads(json.dumps(data), Path())))
+    assert outcome.values.status == "bit_exact"
+    slots = outcome.outputs["out.scales"]
+    used = [row for row in range(rows) if slots[row].any()]
+    assert used == [128 * (i // 16) + (i % 16 & 3) + 32 * (i % 16 >> 2) for i in range(rows // 8)][: len(used)]
+    golden = tmp_path / "scales.bin"
+    golden.write_bytes(slots.tobytes())
+    with_golden = {**data, "expect": {"scales": {"path": str(golden)}}}
+    assert run(prepare(loads(json.dumps(with_golden), Path()))).expect.status == "met"
