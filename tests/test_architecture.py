@@ -54,8 +54,8 @@ RULES: dict[str, Rule] = {
     "reference": Rule("errors numerics inputs problem", "numpy"),
     "result": Rule("errors numerics analysis arch program runs scenario trace", "numpy ml_dtypes"),
     "experiment": Rule(
-        "__version__ errors numerics neuron_mx inputs listing machine problem program reference result scenario sim tiling "
-        "units",
+        "__version__ errors numerics neuron_mx inputs listing machine problem program reference result scenario sim "
+        "tiling units",
         "numpy",
     ),
     "runs": Rule("errors config experiment result scenario writers"),
