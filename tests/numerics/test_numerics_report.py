@@ -26,6 +26,7 @@ def test_the_report_lists_every_format_and_counts_no_difference(
     assert subjects >= set(conformance.NARROW) | {"hif4", "mxfp8_e4m3", "mxfp8_e5m2", "mxfp4_e2m1", "mxfp4_e1m2", "NZ"}
     assert all(row["differences"] == 0 and row["cases"] > 0 for row in data["conformance"])
     assert data["date"]
+    assert data["load"]
     assert data["versions"]["numpy"] == np.__version__
     text = (folder / "report.md").read_text(encoding="utf-8")
     assert "python -m hwmodel.numerics.report" in text
@@ -42,7 +43,7 @@ def test_a_difference_is_found_and_ends_with_1(tmp_path: Path, monkeypatch: pyte
 def test_every_speed_case_runs_and_is_written(tmp_path: Path) -> None:
     measured = [speed.measure(case, 0.0) for case in speed.cases(scale=32)]
     assert all(each.rate > 0 for each in measured)
-    about = {"date": "2000-01-01", "machine": "none", "versions": {"numpy": "0"}, "every": 1}
+    about = {"date": "2000-01-01", "machine": "none", "versions": {"numpy": "0"}, "every": 1, "load": "0.0 to 1.0"}
     text = command.markdown([], measured, about)
     for each in measured:
         assert each.case.name in text

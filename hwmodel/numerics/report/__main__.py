@@ -43,6 +43,11 @@ def machine() -> str:
     return f"{model}, {cores} cores"
 
 
+def load() -> str:
+    """The machine's load average over a minute, ``-`` where it is not known."""
+    return f"{os.getloadavg()[0]:.1f}" if hasattr(os, "getloadavg") else "-"
+
+
 def rate_text(rate: float, unit: str) -> str:
     """A rate in the unit people use for it."""
     if rate == 0:
@@ -75,7 +80,8 @@ def markdown(rows: list[Finding], speeds: list[Speed], about: dict[str, Any]) ->
             "",
             "## Speed",
             "",
-            "Best of the runs in a fixed time. A goal of - states none; the peer ran in the same process.",
+            "Best of the runs in a fixed time; the peer ran in the same process. A goal of - states none. The machine's load"
+            f" was {about['load']} while this ran: what it shares with others, two threads first, is slower then.",
             "",
             "| what | backend | threads | speed | goal | peer | times the peer |",
             "|---|---|---:|---:|---:|---|---:|",
@@ -125,9 +131,17 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--scale", type=int, default=1, help="divide the sizes of the speed cases")
     options = parser.parse_args(arguments)
     options.every = max(1, options.every)
+    loads = [load()]
     rows = list(findings(options.every))
     speeds = [measure(case, options.seconds) for case in cases(options.scale)] if options.seconds > 0 else []
-    about = {"date": dt.date.today().isoformat(), "machine": machine(), "versions": versions(), "every": options.every}
+    loads.append(load())
+    about: dict[str, Any] = {
+        "load": " to ".join(loads),
+        "date": dt.date.today().isoformat(),
+        "machine": machine(),
+        "versions": versions(),
+        "every": options.every,
+    }
     options.out.mkdir(parents=True, exist_ok=True)
     (options.out / "report.md").write_text(markdown(rows, speeds, about), encoding="utf-8")
     (options.out / "report.json").write_text(
