@@ -80,8 +80,8 @@ def markdown(rows: list[Finding], speeds: list[Speed], about: dict[str, Any]) ->
             "",
             "## Speed",
             "",
-            "Best of the runs in a fixed time; the peer ran in the same process. A goal of - states none. The machine's load"
-            f" was {about['load']} while this ran: what it shares with others, two threads first, is slower then.",
+            "Best of the runs in a fixed time; the peer ran in the same process. A goal of - states none.",
+            f"The machine's load was {about['load']} while this ran; where others compute, two threads suffer first.",
             "",
             "| what | backend | threads | speed | goal | peer | times the peer |",
             "|---|---|---:|---:|---:|---|---:|",
