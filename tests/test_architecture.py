@@ -266,7 +266,8 @@ def _rewrite(request: pytest.FixtureRequest) -> None:
 
 def test_the_table_of_the_package_is_true() -> None:
     text = README.read_text(encoding="utf-8")
-    assert text.split(BEGIN)[1].split(END)[0] == table()
+    stale = "pytest tests/test_architecture.py --rewrite-golden writes it"
+    assert text.split(BEGIN)[1].split(END)[0] == table(), stale
 
 
 def test_no_file_is_long() -> None:

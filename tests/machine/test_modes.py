@@ -21,6 +21,8 @@ from hwmodel.scenario import load
 
 SHIPPED = sorted((Path(__file__).resolve().parents[2] / "scenarios").glob("*.yaml"))
 MATMULS = [path for path in SHIPPED if isinstance(load(path).problem, MatmulProblem)]
+ASCEND = [path for path in MATMULS if load(path).arch.spec.family == "ascend"]
+"""A NeuronCore's memory holds bytes only, so there is nothing to compare."""
 BLOCKED = {"kind": "blocked", "core_grid": [2, 2], "base": [32, 64, 64], "panel_slices": 2, "cores": "all"}
 SHARED = {"arch__links__hbm__bytes_per_cycle": 80}
 
@@ -31,7 +33,7 @@ def matmul_of(ready: Prepared) -> MatmulProblem:
     return problem
 
 
-@pytest.mark.parametrize("path", MATMULS, ids=lambda path: path.stem)
+@pytest.mark.parametrize("path", ASCEND, ids=lambda path: path.stem)
 def test_buffers_as_bytes_give_the_same_output_and_time(path: Path) -> None:
     ready = prepare(load(path))
     out = []
