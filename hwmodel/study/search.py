@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import heapq
 import itertools
-import warnings
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
@@ -194,9 +193,8 @@ def sample(state: State, trials: int, seed: int) -> int:
     optuna.logging.set_verbosity(optuna.logging.ERROR)
     dimensions = state.space.dimensions()
     distributions: Any = {name: CategoricalDistribution(list(range(len(each)))) for name, each in dimensions.items()}
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", optuna.exceptions.ExperimentalWarning)
-        sampler = optuna.samplers.TPESampler(seed=seed, constant_liar=True, multivariate=True)
+    # A genetic sampler: optuna's default (TPE) breaks ties by rounding that changes from run to run, whatever the seed.
+    sampler = optuna.samplers.NSGAIISampler(seed=seed, population_size=BATCH)
     study = optuna.create_study(sampler=sampler)
     for candidate, _, record in list(state.records.values()):
         choices = _find(state.space, dimensions, candidate)
