@@ -37,7 +37,8 @@ class Executor:
         self.banked = {space: buffer for space, buffer in banked.items() if space in unit.kind.spaces}
         self.storage = storage
         self._costs: dict[NamedTuple, Cost] = {}
-        self._banks: dict[Tile, tuple[Hashable, ...]] = {}
+        self._banks: dict[int, tuple[Tile, tuple[Hashable, ...]]] = {}
+        """Banks by the identity of a tile, which programs share."""
         self.banks: Callable[[Instruction], tuple[Hashable, ...]] | None = self._banks_of if self.banked else None
         self.capture: Callable[[Instruction], Any] | None = None if storage is None else self._capture
         self.commit: Callable[[Instruction, Any], None] | None = None if storage is None else self._commit
@@ -71,13 +72,15 @@ class Executor:
 
     def _banks_of(self, instruction: Instruction) -> tuple[Hashable, ...]:
         banks: tuple[Hashable, ...] = ()
-        for operand in (*instruction.writes, *instruction.reads):
-            tile = operand.tile if isinstance(operand, Part) else operand
-            if isinstance(tile, Tile) and tile.space in self.banked:
-                found = self._banks.get(tile)
-                if found is None:
-                    found = self._banks[tile] = banks_of(tile, self.banked[tile.space])
-                banks = found if not banks or banks == found else tuple(dict.fromkeys(banks + found))
+        for operands in (instruction.writes, instruction.reads):
+            for operand in operands:
+                tile = operand.tile if isinstance(operand, Part) else operand
+                if isinstance(tile, Tile) and tile.space in self.banked:
+                    known, found = self._banks.get(id(tile), (None, ()))
+                    if known is not tile:
+                        found = banks_of(tile, self.banked[tile.space])
+                        self._banks[id(tile)] = (tile, found)
+                    banks = found if not banks or banks == found else tuple(dict.fromkeys(banks + found))
         return banks
 
     def _capture(self, instruction: Instruction) -> Any:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Generator
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol, cast
 
 from simpy.events import Event, Timeout
 
@@ -119,30 +119,39 @@ class OverlappedEngine(InOrderEngine):
                 issue = throttle.stretch(now, times.issue)
                 if issue != times.issue:
                     times = times._replace(issue=issue, before=times.before + issue - times.issue)
-            self._depart(now, _Flight(position, instruction, times, payload, request))
+            flight = _Flight(position, instruction, times, payload, request)
+            alone = not times.work and times.issue == times.before + times.after and now >= self._last_end
+            if not alone:
+                self._depart(now, flight)
             if times.issue:
                 yield timeout(times.issue)
+            if alone:  # it ends just when the engine is free: one event for both
+                self._last_end = int(env.now)
+                self._finish(flight)
             for signal, amount in instruction.frees:
                 kernel.counter(core, signal).add(amount, engine, position)
 
     def _depart(self, now: int, flight: _Flight) -> None:
         times = flight.times
         if times.work:
-            self._after(times.before, lambda _event: self._arrive(flight))
+            self._after(times.before, self._arrive, flight)
             return
         end = self._last_end = max(self._last_end, now + times.before + times.after)
-        self._after(end - now, lambda _event: self._finish(flight))
+        self._after(end - now, self._end, flight)
 
-    def _after(self, ticks: int, what: Callable[[Event], None]) -> None:
-        event = Timeout(self.kernel.env, ticks)
+    def _after(self, ticks: int, what: Callable[[Event], None], flight: _Flight) -> None:
+        event = Timeout(self.kernel.env, ticks, flight)
         assert event.callbacks is not None
         event.callbacks.append(what)
 
-    def _arrive(self, flight: _Flight) -> None:
+    def _arrive(self, event: Event) -> None:
         """At the server: behind what this engine sent before."""
-        self._queue.append(flight)
+        self._queue.append(cast(_Flight, event.value))
         if not self._serving:
             self._serve()
+
+    def _end(self, event: Event) -> None:
+        self._finish(cast(_Flight, event.value))
 
     def _serve(self) -> None:
         self._serving = bool(self._queue)
@@ -157,18 +166,18 @@ class OverlappedEngine(InOrderEngine):
         if flight.times.after:
             now = int(self.kernel.env.now)
             end = self._last_end = max(self._last_end, now + flight.times.after)
-            self._after(end - now, lambda _event: self._finish(flight))
+            self._after(end - now, self._end, flight)
         else:
             self._finish(flight)
         self._serve()
 
     def _finish(self, flight: _Flight) -> None:
         kernel, row = self.kernel, self.row
-        instruction = flight.instruction
+        position, instruction, _, payload, request = flight
         if self.executor.commit is not None:
-            self.executor.commit(instruction, flight.payload)
+            self.executor.commit(instruction, payload)
         row.ends.append(int(kernel.env.now))
-        if flight.request is not None:
-            kernel.release(row.core, flight.request)
+        if request is not None:
+            kernel.release(row.core, request)
         for signal, amount in instruction.sets:
-            kernel.counter(row.core, signal).add(amount, row.engine, flight.position)
+            kernel.counter(row.core, signal).add(amount, row.engine, position)
