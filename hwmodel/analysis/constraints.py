@@ -27,11 +27,12 @@ from hwmodel.trace import Row, Trace
 BanksOf = Callable[[str, Instruction], Sequence[Hashable]]
 """Banks that an instruction of an engine holds alone."""
 
-LAUNCH, ENGINE, FLAG, BANK, QUEUE = range(5)
+LAUNCH, ENGINE, FLAG, BANK, QUEUE, ORDER = range(6)
 """Why an instruction starts when it does: launch over, engine free, flag or semaphore raised, bank given back.
 
-``QUEUE`` is about ends: a transfer of a parallel row is served behind the one before it."""
-HOW = ("launch", "engine", "flag", "bank", "queue")
+Two are about ends: in a parallel row a transfer is served behind the one before it (``QUEUE``), and nothing ends
+before what started before it (``ORDER``)."""
+HOW = ("launch", "engine", "flag", "bank", "queue", "order")
 
 
 class Place(NamedTuple):
@@ -46,8 +47,8 @@ class Constraints:
     """All constraints between the instructions of one core in one run, in ticks.
 
     ``free[node]`` is when the engine could take its next instruction: the end, or the issue where they overlap.
-    Edge i says that ``target[i]`` could not start (``QUEUE``: end) before ``source[i]`` had ended, or was free where
-    ``early[i]``; ``how[i]`` is ``ENGINE``, ``FLAG``, ``BANK`` or ``QUEUE``.
+    Edge i says that ``target[i]`` could not start (``QUEUE``, ``ORDER``: end) before ``source[i]`` had ended, or was
+    free where ``early[i]``; ``how[i]`` is one of the reasons above, but not ``LAUNCH``.
     """
 
     rows: tuple[Row, ...]
@@ -85,7 +86,7 @@ class Constraints:
     def earliest(self) -> Ticks:
         """The earliest start that all constraints allow; without contention beyond them, the start itself."""
         result = np.full(self.count, self.launch, np.int64)
-        starts = self.how != QUEUE
+        starts = self.how < QUEUE
         np.maximum.at(result, self.target[starts], self.times[starts])
         return result
 
@@ -93,7 +94,8 @@ class Constraints:
     def binding(self) -> tuple[Ticks, npt.NDArray[np.int8]]:
         """(node, how) that decided each start; node -1 for the launch.
 
-        It is what ended the last recorded wait; an instruction that did not wait followed the one before it.
+        Of the constraints that let it go at that very tick it is what ended the last recorded wait; an instruction
+        that did not wait followed the one before it.
         """
         node = np.arange(-1, self.count - 1, dtype=np.int64)
         how = np.full(self.count, ENGINE, np.int8)
@@ -101,16 +103,29 @@ class Constraints:
             if first < self.count:
                 node[first] = -1
                 how[first] = LAUNCH
+        waited = self._waited
+        met = np.flatnonzero((self.how < QUEUE) & (self.times == self.starts[self.target]))
+        source, target, kind = self.source[met], self.target[met], self.how[met]
+        # The best of the constraints that are met comes last, and the last assignment to a target stays.
+        worth = np.where(waited[target] >= -1, (kind != ENGINE) + (source == waited[target]), 2 * (kind == ENGINE))
+        order = np.argsort(worth, kind="stable")
+        node[target[order]] = source[order]
+        how[target[order]] = kind[order]
+        return node, how
+
+    @property
+    def _waited(self) -> Ticks:
+        """The node that is recorded to have ended the wait before each node; -1 for nobody, -2 where it did not wait."""
+        result = np.full(self.count, -2, np.int64)
         by_engine = {row.engine: index for index, row in enumerate(self.rows)}
         for index, row in enumerate(self.rows):
             for stall in row.stalls:
-                by = by_engine.get(stall.by, -1)
                 position = stall.position
-                if position < len(row.starts) and stall.end == row.starts[position] and by >= 0 <= stall.by_position:
-                    here = self.first[index] + position
-                    node[here] = self.first[by] + stall.by_position
-                    how[here] = BANK if stall.cause.startswith("bank ") else FLAG
-        return node, how
+                if position < len(row.starts) and stall.end == row.starts[position]:
+                    by = by_engine.get(stall.by, -1)
+                    known = by >= 0 <= stall.by_position
+                    result[self.first[index] + position] = self.first[by] + stall.by_position if known else -1
+        return result
 
     @cached_property
     def behind(self) -> Ticks:
@@ -123,8 +138,8 @@ class Constraints:
     def slack(self, end: int) -> Ticks:
         """How many ticks later each instruction may end before the run ends later than at ``end``.
 
-        Durations are those of this run, what links and servers gave included. Negative never: nothing ends after
-        ``end``.
+        Durations are those of this run, what links and servers gave included: where a later instruction shares them
+        with others than before, the run may still end later. Never negative, as nothing ends after ``end``.
         """
         count = self.count
         late_end = [end] * count
@@ -145,7 +160,9 @@ class Constraints:
                     start_at = min(start_at, late_free[node] - free[node] + starts[node])
                 for edge in range(begin[node], begin[node + 1]):
                     before = source[edge]
-                    limit = end_at - ends[node] + ends[before] if how[edge] == QUEUE else start_at
+                    limit = start_at
+                    if how[edge] >= QUEUE:
+                        limit = end_at if how[edge] == ORDER else end_at - ends[node] + ends[before]
                     if early[edge]:
                         if limit < late_free[before]:
                             late_free[before] = limit
@@ -173,6 +190,8 @@ def constraints(rows: Sequence[Row], trace: Trace, arch: Arch, banks_of: BanksOf
         if ran > 1:
             before = np.arange(begin, begin + ran - 1)
             edges.add(before.tolist(), (before + 1).tolist(), ENGINE, early=row.parallel)
+            if row.parallel:
+                edges.add(before.tolist(), (before + 1).tolist(), ORDER)
     _flags(rows, first, starts, ends, free, edges)
     if banks_of is not None:
         _banks(rows, first, banks_of, edges)
