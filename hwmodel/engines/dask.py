@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator
-from concurrent.futures import Executor
+from collections.abc import Callable, Iterator
+from concurrent.futures import Executor, Future, wait
 from contextlib import contextmanager
 from typing import Any
 
@@ -13,6 +13,48 @@ from hwmodel.errors import InputError
 
 CONNECT_SECONDS = 10
 LOOPBACK = "127.0.0.1"
+
+
+class ClusterExecutor(Executor):
+    """The cluster behind a client, as an executor.
+
+    distributed has one of its own, but its futures never end when a worker dies between finishing a task and handing
+    over the result. Here the result is asked for with ``result()``, which waits until another worker has made it again.
+    """
+
+    def __init__(self, client: Any) -> None:
+        self._client = client
+        self._running: dict[Future[Any], Any] = {}
+
+    def submit(self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future[Any]:
+        """A future of ``fn(*args, **kwargs)`` on some worker."""
+        future: Future[Any] = Future()
+        remote = self._client.submit(fn, *args, pure=False, **kwargs)
+        self._running[future] = remote
+        remote.add_done_callback(lambda done: self._hand_over(future, done))
+        return future
+
+    def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
+        """Wait for what is under way, or drop it."""
+        if wait and not cancel_futures:
+            _wait_for(list(self._running))
+        elif self._running:
+            self._client.cancel(list(self._running.values()), force=True)
+
+    def _hand_over(self, future: Future[Any], remote: Any) -> None:
+        """In the client's thread for callbacks: the task has ended, one way or another."""
+        if remote.cancelled():
+            future.cancel()
+        else:
+            try:
+                future.set_result(remote.result())
+            except Exception as error:
+                future.set_exception(error)
+        self._running.pop(future, None)
+
+
+def _wait_for(futures: list[Future[Any]]) -> None:
+    wait(futures)
 
 
 @contextmanager
@@ -42,7 +84,7 @@ def open_engine(jobs: int | None, scheduler: str | None = None) -> Iterator[Exec
     try:
         if scheduler is not None and not client.scheduler_info()["workers"]:
             raise InputError(f"--scheduler: {scheduler} has no workers")
-        executor = client.get_executor(pure=False)
+        executor = ClusterExecutor(client)
         try:
             yield executor
         except BaseException:
