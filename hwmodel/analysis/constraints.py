@@ -113,9 +113,15 @@ class Constraints:
         how[target[order]] = kind[order]
         return node, how
 
+    def met(self, node: int) -> list[int]:
+        """All nodes that let this one start, at the very tick at which it did."""
+        edges = np.flatnonzero((self.target == node) & (self.how < QUEUE) & (self.times == self.starts[node]))
+        found: list[int] = self.source[edges].tolist()
+        return found
+
     @property
     def _waited(self) -> Ticks:
-        """The node that is recorded to have ended the wait before each node; -1 for nobody, -2 where it did not wait."""
+        """The node recorded to have ended the wait before each node; -1 for nobody, -2 where it did not wait."""
         result = np.full(self.count, -2, np.int64)
         by_engine = {row.engine: index for index, row in enumerate(self.rows)}
         for index, row in enumerate(self.rows):

@@ -131,7 +131,9 @@ def critical_path(core: int, graph: Constraints, end: int, ticks_per_cycle: int)
     node = graph.count - 1 - int(np.argmax(ends[::-1]))
     found: list[Step] = []
     until = end
+    seen: set[int] = set()
     while node >= 0:
+        seen.add(node)
         stop = int(ends[node])
         if stop < until:
             found.append(Step(stop, until, -1, GAP_NAME))
@@ -143,7 +145,10 @@ def critical_path(core: int, graph: Constraints, end: int, ticks_per_cycle: int)
             continue
         found.append(Step(int(starts[node]), until, node, HOW[int(how[node])]))
         until = int(starts[node])
-        node = int(binding[node])
+        following = int(binding[node])
+        if following in seen:  # instructions without length in one tick may stand in for each other
+            following = next((other for other in graph.met(node) if other not in seen), -1)
+        node = following
     launch = min(graph.launch, until)
     if until > launch:
         found.append(Step(launch, until, -1, GAP_NAME))

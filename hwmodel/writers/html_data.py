@@ -31,6 +31,7 @@ from hwmodel.writers.lanes import queues
 MOST_SPANS = 400_000
 """Cores beyond the first are left out where the page would hold more instructions than this."""
 MOST_LINKS = 60
+MOST_HOPS = 64
 _TYPES = {"u1": np.uint8, "u2": np.uint16, "u4": np.uint32, "i4": np.int32, "f8": np.float64}
 
 
@@ -295,7 +296,7 @@ def _causes(facts: CoreFacts) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int
     node, how = graph.binding
     node = node.copy()
     empty = graph.ends == graph.starts
-    for _ in range(graph.count):
+    for _ in range(MOST_HOPS):
         through = np.flatnonzero((node >= 0) & empty[node])
         if not through.size:
             break
