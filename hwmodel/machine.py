@@ -15,7 +15,8 @@ from hwmodel.sim import InOrderEngine, Kernel, Link, Overlap, OverlappedEngine, 
 from hwmodel.sim.engine import Cost
 from hwmodel.trace import Row, Trace
 from hwmodel.units import STORAGES, UNITS, Memory
-from hwmodel.units.storage import Array
+from hwmodel.units.decoded import Decoded
+from hwmodel.units.storage import Array, Storage
 
 
 class Executor:
@@ -106,6 +107,15 @@ def banks_of(tile: Tile, buffer: BufferSpec) -> tuple[Hashable, ...]:
     return tuple(f"{tile.space}:{bank}" for bank in range(tile.offset // size, last + 1))
 
 
+def _read_only_where_nobody_writes(program: Program, gm: dict[str, Array]) -> dict[str, Array]:
+    """The tensors in global memory: those that no instruction writes as read-only views, which need no copies."""
+    views = dict(gm)
+    for name in gm.keys() - program.written:
+        views[name] = gm[name].view()
+        views[name].flags.writeable = False
+    return views
+
+
 class Machine:
     """An arch and a program, wired and ready: call `run` once."""
 
@@ -130,7 +140,9 @@ class Machine:
         stages = {op: stage for kind in UNITS.values() for op, stage in kind.operations.items()}
         self._engine_stages = {name: min(unit.kind.operations.values()) for name, unit in self.units.items()}
         self._stages = stages
-        self._gm, self._as_bytes = gm, as_bytes
+        self._gm = None if gm is None else _read_only_where_nobody_writes(program, gm)
+        self._decoded = Decoded()
+        self._as_bytes = as_bytes
         banked = {name: buffer for name, buffer in arch.spec.buffers.items() if buffer.banks != "none"}
         for core in program.cores:
             storage = None if gm is None else self._storage(core.origins)
@@ -162,9 +174,7 @@ class Machine:
             executor = Executor(unit, links, banked, storage, engine)
             if row.parallel:
                 server = servers.setdefault(unit.name, Link(self.kernel, unit.name, Fraction(1), Fraction(1)))
-                engines[engine] = OverlappedEngine(
-                    self.kernel, row, executor, self._stage, engines, launch, server
-                )
+                engines[engine] = OverlappedEngine(self.kernel, row, executor, self._stage, engines, launch, server)
             else:
                 engines[engine] = InOrderEngine(self.kernel, row, executor, self._stage, engines, launch)
         self.engines.append(engines)
@@ -206,4 +216,7 @@ class Machine:
         assert self._gm is not None
         capacities = {name: buffer.partition_bytes for name, buffer in self.arch.spec.buffers.items()}
         kind = STORAGES[self.arch.spec.family]
-        return kind(capacities, self._gm, self.program.tensors, origins, as_bytes=self._as_bytes)
+        storage = kind(capacities, self._gm, self.program.tensors, origins, as_bytes=self._as_bytes)
+        if isinstance(storage, Storage):
+            storage.decoded = self._decoded
+        return storage

@@ -146,12 +146,12 @@ class OverlappedEngine(InOrderEngine):
 
     def _arrive(self, event: Event) -> None:
         """At the server: behind what this engine sent before."""
-        self._queue.append(cast(_Flight, event.value))
+        self._queue.append(cast("_Flight", event.value))
         if not self._serving:
             self._serve()
 
     def _end(self, event: Event) -> None:
-        self._finish(cast(_Flight, event.value))
+        self._finish(cast("_Flight", event.value))
 
     def _serve(self) -> None:
         self._serving = bool(self._queue)
