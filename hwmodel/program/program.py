@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 
 from hwmodel.program.instructions import Instruction, Sync, label_text
-from hwmodel.program.memory import Tensor, Tile, describe
+from hwmodel.program.memory import Tensor, Tile, Window, describe
 
 
 @dataclass(frozen=True)
@@ -44,6 +44,13 @@ class Program:
     def count(self) -> int:
         """Number of instructions over all simulated cores."""
         return sum(len(core.instructions) for core in self.cores)
+
+    @cached_property
+    def written(self) -> frozenset[str]:
+        """Tensors in global memory that an instruction writes."""
+        lists = {id(core.instructions): core.instructions for core in self.cores}.values()
+        operands = (operand for instructions in lists for each in instructions for operand in each.writes)
+        return frozenset(operand.tensor for operand in operands if isinstance(operand, Window))
 
     @cached_property
     def active_cores(self) -> int:

@@ -75,7 +75,7 @@ def commit(instruction: Instruction, storage: Storage, payload: Captured) -> Non
     (tile,) = instruction.writes
     assert isinstance(tile, Tile)
     order = how if isinstance(how, Order) else Order()
-    storage.write(tile, Sums(payload.before, Step(params, payload.operands, order)))
+    storage.write(tile, Sums(payload.before, Step(params, payload.operands, order, storage.decoded)))
 
 
 UNIT = UnitKind(

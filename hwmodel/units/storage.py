@@ -14,6 +14,7 @@ import numpy as np
 
 from hwmodel import numerics as nm
 from hwmodel.program.memory import Part, Tensor, Tile, Window
+from hwmodel.units.decoded import Decoded
 
 Array = np.ndarray[Any, Any]
 UNWRITTEN = 0xFF
@@ -136,7 +137,9 @@ class Storage:
         origins: dict[str, tuple[int, int]],
         *,
         as_bytes: bool = False,
+        decoded: Decoded | None = None,
     ) -> None:
+        self.decoded = decoded if decoded is not None else Decoded()
         self.buffers = {space: Buffer(size, as_bytes=as_bytes) for space, size in capacities.items()}
         self.gm = gm
         self.tensors = tensors
@@ -155,15 +158,20 @@ class Storage:
         self.buffers[tile.space].write(tile, value)
 
     def load(self, window: Window) -> Array:
-        """A copy of a rectangle of global memory, as it is now; for scales the cells that cover it."""
+        """A rectangle of global memory, as it is now; for scales the cells that cover it.
+
+        A copy, unless nobody can write the tensor (its array is read-only): then it is the place itself.
+        """
         row, col = self.origin(window)
         array = self.gm[window.tensor]
         if self.tensors[window.tensor].kind == "scale":
-            return array[
+            piece = array[
                 row // CELL_ROWS : -(-(row + window.rows) // CELL_ROWS),
                 col // CELL_K : -(-(col + window.cols) // CELL_K),
-            ].copy()
-        return array[row : row + window.rows, col : col + window.cols].copy()
+            ]
+        else:
+            piece = array[row : row + window.rows, col : col + window.cols]
+        return piece.copy() if array.flags.writeable else piece
 
     def store(self, window: Window, value: Array) -> None:
         """Write a rectangle of global memory."""

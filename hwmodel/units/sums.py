@@ -13,6 +13,7 @@ import numpy as np
 
 from hwmodel import numerics as nm
 from hwmodel.program.instructions import Matmul, Order
+from hwmodel.units.decoded import Decoded
 from hwmodel.units.storage import Array, Lazy, settle
 
 CELL_K = 64
@@ -35,6 +36,8 @@ class Step(NamedTuple):
     params: Matmul
     operands: Operands
     order: Order
+    known: Decoded | None = None
+    """Values that were decoded before."""
 
 
 class Sums:
@@ -100,25 +103,46 @@ def _joined(steps: list[Step]) -> Step:
         None if parts[0][side] is None else np.concatenate([part[side] for part in parts], axis=1)
         for side in (2, 3)
     ]
-    a = np.concatenate([part.a for part in parts], axis=1)
-    b = np.concatenate([part.b for part in parts], axis=0)
-    return Step(params, Operands(a, b, scales[0], scales[1]), steps[0].order)
+    a = join([part.a for part in parts], axis=1)
+    b = join([part.b for part in parts], axis=0)
+    return Step(params, Operands(a, b, scales[0], scales[1]), steps[0].order, steps[0].known)
+
+
+def join(parts: list[Array], axis: int) -> Array:
+    """The parts one after another along ``axis``: the place itself where they lie side by side in a read-only array."""
+    first = parts[0]
+    at = first.ctypes.data
+    for part in parts:
+        if part.flags.writeable or part.strides != first.strides or part.ctypes.data != at:
+            return np.concatenate(parts, axis=axis)
+        at += part.shape[axis] * part.strides[axis]
+    shape = list(first.shape)
+    shape[axis] = sum(part.shape[axis] for part in parts)
+    return np.lib.stride_tricks.as_strided(first, tuple(shape), first.strides, writeable=False)
 
 
 def multiply(sums: Array | None, step: Step) -> Array:
     """``sums`` plus the product of one step."""
-    params, operands, order = step
+    params, operands, order, known = step
     if nm.DTYPES[params.a].is_integer:
         return nm.matmul_int(nm.decode_int(operands.a, params.a), nm.decode_int(operands.b, params.b), acc=sums)
     whole = order.scale_on == "operand"
-    a = decode(operands.a, operands.a_scale, params.a, rows=params.m, k=params.k, k_axis=1, scaled=whole)
-    b = decode(operands.b, operands.b_scale, params.b, rows=params.n, k=params.k, k_axis=0, scaled=whole)
+    a = decode(operands.a, operands.a_scale, params.a, rows=params.m, k=params.k, k_axis=1, scaled=whole, known=known)
+    b = decode(operands.b, operands.b_scale, params.b, rows=params.n, k=params.k, k_axis=0, scaled=whole, known=known)
     group = order.group if order.order == "group" else None
     return nm.matmul(a, b, order.order, acc=sums, group=group, scale_on=order.scale_on)
 
 
 def decode(
-    codes: Array, cells: Array | None, dtype: str, *, rows: int, k: int, k_axis: int, scaled: bool = True
+    codes: Array,
+    cells: Array | None,
+    dtype: str,
+    *,
+    rows: int,
+    k: int,
+    k_axis: int,
+    scaled: bool = True,
+    known: Decoded | None = None,
 ) -> Any:
     """fp32 operand from codes and scale cells; the 16-bit ones and plain formats have no cells.
 
@@ -126,7 +150,7 @@ def decode(
     """
     record = nm.DTYPES[dtype]
     if cells is None or record.block is None:
-        return nm.decode(codes, record.element)
+        return nm.decode(codes, record.element) if known is None else known.decode(codes, record.element)
     data = np.ascontiguousarray(cells).reshape(-1)
     if scaled:
         return nm.decode_operand(codes, nm.read_scale_cells(data, rows, k, dtype), dtype, k_axis)
