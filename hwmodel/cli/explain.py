@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -87,11 +87,23 @@ def _earlier(folder: Path) -> Result:
         raise SimulationError(
             f"{folder}: the run had {summary.get('cycles')} cycles, this version gives {result.cycles}; run it again"
         )
-    said = summary.get("values")
-    if isinstance(said, dict):
-        kept = {name: said[name] for name in ("status", "order", "elements", "mismatches", "sha256") if name in said}
-        result = replace(result, values=replace(result.values, **kept))
-    return result
+    return _as_it_was(result, summary)
+
+
+def _as_it_was(result: Result, summary: dict[str, Any]) -> Result:
+    """With what the run said about values, hazards and expectations, which need more than its timing."""
+    from hwmodel.result import Expectation
+
+    said, expected = summary.get("values") or {}, summary.get("expect") or {}
+    kept = {name: said[name] for name in ("status", "order", "elements", "mismatches", "sha256") if name in said}
+    return replace(
+        result,
+        values=replace(result.values, **kept, first=said.get("first_mismatch") or ""),
+        expect=Expectation(expected.get("status") != "none", tuple(expected.get("failures", ()))),
+        hazards=tuple(summary.get("hazards", ())),
+        hazards_checked=bool(summary.get("hazards_checked")),
+        trace_level=str(summary.get("trace", result.trace_level)),
+    )
 
 
 def _write(explanation: Explanation, target: Path) -> None:
