@@ -88,7 +88,8 @@ def test_its_figures_are_those_of_the_result(browser: Browser, opened: Explanati
 def test_stalls_on_the_page_add_up(browser: Browser, opened: Explanation) -> None:
     browser.run("[...document.querySelectorAll('#stalls button')].at(-1).click()")
     rows = browser.run(
-        "[...document.querySelectorAll('#stalls tbody tr')].map(r => [r.children[0].textContent, r.children[3].textContent])"
+        "[...document.querySelectorAll('#stalls tbody tr')]"
+        ".map(row => [row.children[0].textContent, row.children[3].textContent])"
     )
     for unit, busy in opened.stalls.busy.items():
         idle = sum(float(cycles.replace(",", "")) for name, cycles in rows if name == unit)
