@@ -50,6 +50,7 @@ page.Timeline = class {
     this.frames = 0;
     this.drawMilliseconds = 0;
     this.onDraw = () => {};
+    this.measure();
     this.setTheme();
   }
 
@@ -81,7 +82,8 @@ page.Timeline = class {
 
   // -- view --------------------------------------------------------------------------------------------------------
 
-  get width() { return Math.max(60, this.canvas.clientWidth - page.sizes.gutter - page.sizes.right); }
+  /** Pixels of the time axis; measured once a frame, as asking the page for it takes long. */
+  measure() { this.width = Math.max(60, this.canvas.clientWidth - page.sizes.gutter - page.sizes.right); }
   x(run, tick) { return page.sizes.gutter + (tick * run.unit - this.from) / (this.to - this.from) * this.width; }
   at(x) { return this.from + (x - page.sizes.gutter) / this.width * (this.to - this.from); }
 
@@ -133,6 +135,7 @@ page.Timeline = class {
       this.canvas.height = Math.round(height * ratio);
       this.overviewPicture = null;
     }
+    this.measure();
     const pen = this.context;
     pen.setTransform(ratio, 0, 0, ratio, 0, 0);
     pen.fillStyle = this.colours.card;
@@ -456,12 +459,13 @@ page.Timeline = class {
     pen.beginPath();
     const {ticks, used} = track;
     const first = Math.max(0, page.upTo(ticks, t0) - 1), last = page.upTo(ticks, t1);
-    let x = Math.max(gutter, this.x(run, ticks[first]));
-    const end = this.x(run, t1);
+    const scale = run.unit / (this.to - this.from) * this.width, shift = gutter - this.from / (this.to - this.from) * this.width;
+    let x = Math.max(gutter, ticks[first] * scale + shift);
+    const end = t1 * scale + shift;
     let drawn = -1, most = 0;
     pen.moveTo(x, bottom);
     for (let i = first; i < last; i++) {
-      const next = i + 1 < last ? this.x(run, ticks[i + 1]) : end;
+      const next = i + 1 < last ? ticks[i + 1] * scale + shift : end;
       most = Math.max(most, used[i]);
       if (next - x < 0.8 && i + 1 < last) continue;  // several changes in a pixel: the largest one is drawn
       const top = bottom - most / track.peak * (height - 2);
