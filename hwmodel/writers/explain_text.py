@@ -64,7 +64,7 @@ def _path(explanation: Explanation, paint: Paint) -> Iterator[str]:
     core = f" of core {path.core}" if len(explanation.cores) > 1 else ""
     yield paint(f"critical path{core}", BOLD) + f": what the run waited for, {total:,} cycles in all"
     ranked = sorted(by_unit.items(), key=lambda pair: -pair[1])
-    yield "  " + "   ".join(f"{unit} {cycles:,} = {percent(cycles, total)}" for unit, cycles in ranked)
+    yield from _wrapped([f"{unit} {cycles:,} = {percent(cycles, total)}" for unit, cycles in ranked], "   ")
     yield from _wrapped([_group_text(group) for group in _shortened(fold(path.chain()))], " > ")
     spare = [(unit, figures["median_cycles"]) for unit, figures in explanation.slack.items()]
     some = [f"{unit} {cycles:,.0f}" for unit, cycles in spare if cycles]
