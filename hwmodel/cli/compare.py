@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from hwmodel.cli.console import Console
     from hwmodel.study.compare import Comparison, Job
 
-NAMES = ("json", "md", "png", "svg", "none")
+NAMES = ("json", "md", "png", "svg", "html", "none")
 DEFAULT = "json,md,png"
 
 
@@ -29,7 +29,7 @@ def command(
     as_json: Json = False,
     values: Values = "check",
     write: Annotated[
-        str | None, typer.Option("--write", metavar="json,md,png,svg|none", help="What to write [json,md,png].")
+        str | None, typer.Option("--write", metavar="json,md,png,svg,html|none", help="What to write [json,md,png].")
     ] = None,
     fail_above: Annotated[
         str | None, typer.Option("--fail-above", metavar="P%", help="Exit 1 if a run is more than P % slower.")
@@ -65,7 +65,7 @@ def command(
     console.status(f"simulating {len(found)} runs")
     result = compare(found, workers)
     console.status("")
-    files = _write(result, target, names) if target is not None else []
+    files = _write(result, found, target, names) if target is not None else []
     slow = [] if limit is None else result.slower_than(limit)
     if as_json:
         status = {"fail_above_percent": limit, "slower": [entry.label for entry in slow]}
@@ -129,7 +129,7 @@ def _target(out: Path | None, name: str) -> Path:
     return folder / "compare"
 
 
-def _write(result: Comparison, target: Path, names: list[str]) -> list[Path]:
+def _write(result: Comparison, jobs: list[Job], target: Path, names: list[str]) -> list[Path]:
     from hwmodel.writers import comparison
     from hwmodel.writers.tables import json_text, replace_file
 
@@ -143,9 +143,19 @@ def _write(result: Comparison, target: Path, names: list[str]) -> list[Path]:
         elif name == "json":
             text = json_text(result.document())
             files.append(replace_file(file, lambda path, text=text: path.write_text(text, encoding="utf-8")))  # type: ignore[misc]
+        elif name == "html":
+            files.append(replace_file(file, lambda path: _write_page(jobs, path)))
         else:
             files.append(replace_file(file, lambda path: comparison.write(result, path)))
     return files
+
+
+def _write_page(jobs: list[Job], path: Path) -> None:
+    """The page needs traces, which a comparison does not carry: the runs are simulated once more, without values."""
+    from hwmodel.experiment import simulate
+    from hwmodel.writers.html import write_side_by_side
+
+    write_side_by_side([simulate(job.scenario, values="skip") for job in jobs], path)
 
 
 def _print(result: Comparison, files: list[Path], console: Console) -> None:
