@@ -16,6 +16,7 @@ from hwmodel.arch import Arch
 from hwmodel.errors import CapacityError, InputError
 from hwmodel.problem import Accumulate, MatmulProblem
 from hwmodel.program import CoreProgram, Program, Tensor
+from hwmodel.program.instructions import GM_LINE_BYTES
 from hwmodel.quantities import ceil_div, round_up
 from hwmodel.tiling import operands as sizes
 from hwmodel.tiling.base import Tiling, TilingParams, check_extents, check_operands
@@ -99,15 +100,15 @@ class BlockedPlan:
     def program(self) -> Program:
         """Lower to instructions: one list for each group of equal cores."""
         tensors = tensors_of(self)
-        loops: dict[tuple[int, int], Any] = {}
+        loops: dict[tuple[int, int, int], Any] = {}
         cores = []
         for group in self.groups:
-            size = (group.rows, group.cols)
-            if size not in loops:
-                loops[size] = CoreLoop(self, group.rows, group.cols, tensors).instructions()
+            alike = (group.rows, group.cols, group.start_bytes)
+            if alike not in loops:
+                loops[alike] = CoreLoop(self, group, tensors).instructions()
             first, *rest = group.shares
             cores.append(
-                CoreProgram(first.core, loops[size], _origins(first), tuple(_origins(share) for share in rest))
+                CoreProgram(first.core, loops[alike], _origins(first), tuple(_origins(share) for share in rest))
             )
         return Program(tensors, tuple(cores))
 
@@ -157,9 +158,10 @@ def plan(problem: MatmulProblem, accumulate: Accumulate, arch: Arch, params: Blo
     everyone = shares(problem.m, problem.n, base_m, base_n, params.core_grid)
     layout = L1Layout.of(arch, a, b, params, problem.k)
     _check_fit(arch, params, layout)
-    return BlockedPlan(
-        problem, accumulate, arch, params, mx, layout, tuple(groups(everyone, fold=params.cores == "representative"))
-    )
+    element = sizes.operand_kind(problem.out, mx=False).bits // 8
+    fold = params.cores == "representative"
+    found = groups(everyone, problem.n * element, element, GM_LINE_BYTES, fold=fold)
+    return BlockedPlan(problem, accumulate, arch, params, mx, layout, tuple(found))
 
 
 def _granule(name: str, value: int, granule: int) -> None:

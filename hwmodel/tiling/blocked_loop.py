@@ -31,6 +31,7 @@ from hwmodel.tiling.operands import CELL_K, SCALE_ADDRESS_SHIFT, OperandKind
 
 if TYPE_CHECKING:
     from hwmodel.tiling.blocked import Blocked, BlockedPlan
+    from hwmodel.tiling.grid import Group
 
 
 @dataclass(frozen=True)
@@ -87,11 +88,12 @@ class _Slice(NamedTuple):
 
 
 class CoreLoop:
-    """Instructions of a core that computes ``rows`` x ``cols`` of the output."""
+    """Instructions of the cores of a group: each computes ``rows`` x ``cols`` of the output."""
 
-    def __init__(self, plan: BlockedPlan, rows: int, cols: int, tensors: dict[str, Tensor]) -> None:
+    def __init__(self, plan: BlockedPlan, group: Group, tensors: dict[str, Tensor]) -> None:
         self.plan = plan
-        self.rows, self.cols = rows, cols
+        self.rows, self.cols = group.rows, group.cols
+        self.start_bytes = group.start_bytes
         self.tensors = tensors
         self.k = plan.problem.k
         params, layout = plan.params, plan.layout
@@ -165,7 +167,8 @@ class CoreLoop:
         """Parameters of the store of one output tile."""
         element = sizes.operand_kind(self.plan.problem.out, mx=False).bits // 8
         stride = self.plan.problem.n * element
-        return Store(rows, cols, element, stride, (row * stride + col * element) % GM_LINE_BYTES)
+        start = self.start_bytes + row * stride + col * element
+        return Store(rows, cols, element, stride, start % GM_LINE_BYTES)
 
     def _missed(self, side: str, size: int, distance: int) -> int:
         """Missing bytes: ``distance`` -1 for a first use, else what the chip touched since the last one."""

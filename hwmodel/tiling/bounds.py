@@ -132,7 +132,7 @@ def bounds_of(plan: BlockedPlan) -> Bounds:
     tails = []
     only_loads_move = True
     for group in plan.groups:
-        core = _Core(arch, CoreLoop(plan, group.rows, group.cols, tensors))
+        core = _Core(arch, CoreLoop(plan, group, tensors))
         for name, ticks in core.alone.items():
             alone[name] = max(alone.get(name, 0), ticks)
         for name, ticks in core.limits().items():

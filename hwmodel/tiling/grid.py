@@ -23,6 +23,8 @@ class Group:
     """Cores with shares of the same size; the first one stands for all."""
 
     shares: tuple[Share, ...]
+    start_bytes: int = 0
+    """Where its rows of the output start, counted from a boundary of GM (0 where each row starts elsewhere)."""
 
     @property
     def rows(self) -> int:
@@ -54,11 +56,15 @@ def shares(m: int, n: int, base_m: int, base_n: int, grid: tuple[int, int]) -> l
     ]
 
 
-def groups(all_shares: list[Share], *, fold: bool) -> list[Group]:
-    """Cores by what they do; without folding each is a group of its own."""
-    if not fold:
-        return [Group((share,)) for share in all_shares]
-    by_size: dict[tuple[int, int], list[Share]] = {}
+def groups(all_shares: list[Share], row_bytes: int, element_bytes: int, line_bytes: int, *, fold: bool) -> list[Group]:
+    """Cores by what they do; without folding each is a group of its own.
+
+    Cores do the same when their shares have one size and their rows of the output (``row_bytes`` apart) start at the
+    same place of a line of GM. Where rows are no whole lines, each starts elsewhere in any core, and none differs.
+    """
+    aligned = row_bytes % line_bytes == 0
+    alike: dict[tuple[int, int, int, int], list[Share]] = {}
     for share in all_shares:
-        by_size.setdefault((share.rows, share.cols), []).append(share)
-    return [Group(tuple(members)) for members in by_size.values()]
+        start = share.col * element_bytes % line_bytes if aligned else 0
+        alike.setdefault((share.rows, share.cols, start, -1 if fold else share.core), []).append(share)
+    return [Group(tuple(members), start) for (_, _, start, _), members in alike.items()]

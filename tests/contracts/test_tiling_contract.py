@@ -16,7 +16,6 @@ from support import hazards_of, prepared, program_of
 from hwmodel.analysis.occupancy import occupancy
 from hwmodel.errors import CapacityError, InputError
 from hwmodel.experiment import Prepared, run
-from hwmodel.inputs import Operand
 from hwmodel.program import Instruction, Matmul, Part, Program, Tile, Window
 from hwmodel.tiling import TILINGS
 from hwmodel.trace import check_well_formed
@@ -113,15 +112,10 @@ def test_each_product_is_counted_once(kind: str, data: st.DataObject) -> None:
     ready = attempt(kind, extents, "bf16 bf16", params, out="fp32", inputs=INTEGERS)
     if ready is None:
         return
-    a, b = (_values(ready.operands[name]) for name in ("a", "b"))
+    a, b = (ready.operands[name].decoded().astype(np.int64) for name in ("a", "b"))
     result = run(ready)
     assert result.out is not None
     assert np.array_equal(result.out, a @ b)
-
-
-def _values(operand: Operand) -> Any:
-    assert operand.values is not None
-    return operand.values.astype(np.int64)
 
 
 # -- Ascend: the coordinates of every matmul, followed through the operands of the program -----------------------------

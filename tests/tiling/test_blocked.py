@@ -51,11 +51,32 @@ def test_the_block_index_runs_over_m_first() -> None:
 
 
 def test_equal_shares_are_folded_into_groups() -> None:
-    found = groups(shares(2040, 8100, 128, 256, (4, 8)), fold=True)
+    found = groups(shares(2040, 8100, 128, 256, (4, 8)), 16200, 2, 512, fold=True)
     assert sorted((g.rows, g.cols, len(g.shares)) for g in found) == [
         (504, 932, 1), (504, 1024, 7), (512, 932, 3), (512, 1024, 21),
     ]  # fmt: skip
-    assert len(groups(shares(2040, 8100, 128, 256, (4, 8)), fold=False)) == 32
+    assert len(groups(shares(2040, 8100, 128, 256, (4, 8)), 16200, 2, 512, fold=False)) == 32
+
+
+def test_cores_whose_rows_start_elsewhere_in_a_line_are_not_alike() -> None:
+    """Columns 0, 64 and 128 of bf16 rows of 1024 bytes start at bytes 0, 128 and 256 of a line of 512."""
+    everyone = shares(16, 192, 16, 64, (1, 3))
+    assert [(g.start_bytes, len(g.shares)) for g in groups(everyone, 1024, 2, 512, fold=True)] == [
+        (0, 1), (128, 1), (256, 1),
+    ]  # fmt: skip
+    assert [(g.start_bytes, len(g.shares)) for g in groups(everyone, 1024, 2, 128, fold=True)] == [(0, 3)]
+    assert [(g.start_bytes, len(g.shares)) for g in groups(everyone, 1000, 2, 512, fold=True)] == [(0, 3)]
+
+
+def test_the_drain_of_a_core_knows_where_its_rows_start() -> None:
+    """192 bf16 columns a core, rows of 1536 bytes: 3 lines of 512. Core c starts 384 c bytes in: 0, 384, 256, 128."""
+    tiling = {"kind": "blocked", "core_grid": [1, 4], "base": [16, 64, 192], "panel_slices": 1}
+    program = program_of(prepared(16, 64, 768, tiling=tiling))
+    starts = {
+        core.origins["out"][1]: [i.params.start_bytes for i in core.instructions if i.op == "tstore"]  # type: ignore[attr-defined]
+        for core in program.cores
+    }
+    assert starts == {0: [0], 192: [384], 384: [256], 576: [128]}
 
 
 # -- the loop ----------------------------------------------------------------------------------------------------------

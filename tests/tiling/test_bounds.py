@@ -82,7 +82,7 @@ def test_counting_gives_the_instructions_of_the_unrolled_loop(ready: Prepared) -
             if not isinstance(instruction.params, Sync):
                 key = (instruction.engine, instruction.params)
                 unrolled[key] = unrolled.get(key, 0) + 1
-        assert dict(census(CoreLoop(plan, group.rows, group.cols, tensors))) == unrolled
+        assert dict(census(CoreLoop(plan, group, tensors))) == unrolled
 
 
 @settings(max_examples=30)
