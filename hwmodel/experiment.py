@@ -6,6 +6,7 @@ import gc
 import hashlib
 import platform
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -42,6 +43,9 @@ A program that the user wrote is always searched; those of tilings have none by 
 that skips values, as sweeps do, does not look.
 """
 
+TWO_THREADS = 1 << 20
+"""Elements of A and B from which on each is made in a thread of its own."""
+
 
 @dataclass(frozen=True)
 class Prepared:
@@ -68,7 +72,11 @@ class Prepared:
         """Both operands of a matmul, as they lie in global memory."""
         problem = self.scenario.problem
         assert isinstance(problem, MatmulProblem)
-        return {name: self.from_files.get(name) or _operand(self.scenario, problem, name) for name in ("a", "b")}
+        if self.from_files or problem.k * (problem.m + problem.n) < TWO_THREADS:
+            return {name: self.from_files.get(name) or _operand(self.scenario, problem, name) for name in ("a", "b")}
+        with ThreadPoolExecutor(1) as pool:
+            b = pool.submit(_operand, self.scenario, problem, "b")
+            return {"a": _operand(self.scenario, problem, "a"), "b": b.result()}
 
     @cached_property
     def source_values(self) -> Array:

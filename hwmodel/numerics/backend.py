@@ -11,7 +11,7 @@ import os
 import sys
 import threading
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor, wait
 from types import ModuleType
 from typing import Literal
 
@@ -33,6 +33,7 @@ class _Chosen:
         self.spent_seconds = 0.0
         self.missing = False
         self.modules: dict[str, ModuleType] = {}
+        self.pool: ThreadPoolExecutor | None = None
         self.lock = threading.Lock()
 
 
@@ -105,7 +106,28 @@ def run_slices(extent: int, work_seconds: float, task: Callable[[int, int], None
     threads = max(1, min(thread_count(), extent // step))
     size = -(-extent // (threads * step)) * step
     starts = range(0, extent, size)
-    with ThreadPoolExecutor(len(starts)) as pool:
-        futures = [pool.submit(task, start, min(start + size, extent)) for start in starts]
-        for future in futures:
-            future.result()
+    futures = [_pool().submit(task, start, min(start + size, extent)) for start in starts[1:]]
+    try:
+        task(0, min(size, extent))
+    finally:
+        wait(futures)  # they write into arrays of the caller
+    for future in futures:
+        future.result()
+
+
+def _pool() -> ThreadPoolExecutor:
+    """Threads that live on between calls: starting one takes as long as a small product."""
+    with _chosen.lock:
+        if _chosen.pool is None:
+            _chosen.pool = ThreadPoolExecutor(max(1, (os.cpu_count() or 1) - 1), "hwmodel-numerics")
+        return _chosen.pool
+
+
+def _after_fork() -> None:
+    """A child process has none of its parent's threads, and locks may have been held by one of them."""
+    _chosen.pool = None
+    _chosen.lock = threading.Lock()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_after_fork)

@@ -17,8 +17,8 @@ from hwmodel.units.decoded import Decoded
 from hwmodel.units.storage import Array, Lazy, settle
 
 CELL_K = 64
-LONGEST = 1 << 25
-"""Most products of one combined step: bounds what is held for a tile."""
+LONGEST = 1 << 27
+"""Most products of one combined step (4096 of K for a full L0C): bounds what is held for a tile."""
 
 
 class Operands(NamedTuple):

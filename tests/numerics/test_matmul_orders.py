@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import multiprocessing
 from fractions import Fraction
 from typing import Any
 
@@ -384,6 +385,30 @@ def test_thread_count_changes_no_bit(backend: str, monkeypatch: pytest.MonkeyPat
             found.append((nm.matmul(a, b), nm.matmul(a, b, "f64"), nm.matmul(*quantised, "group", group=64)))
         for other in found[1:]:
             assert all(same(left, right) for left, right in zip(found[0], other, strict=True))
+
+
+def test_threads_work_in_a_child_of_a_process_that_used_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(backend_module, "THREAD_SECONDS", 0.0)
+    nm.set_threads(2)
+    a, b = wide((100, 70), 1), wide((70, 50), 2)
+    expected = nm.matmul(a, b)
+    with multiprocessing.get_context("fork").Pool(1) as children:
+        assert same(children.apply_async(nm.matmul, (a, b)).get(60), expected)
+
+
+def test_a_slice_that_fails_is_reported_after_the_others_have_stopped(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(backend_module, "THREAD_SECONDS", 0.0)
+    nm.set_threads(4)
+    done = []
+
+    def task(start: int, stop: int) -> None:
+        if start == 2:
+            raise ValueError("slice at 2")
+        done.append((start, stop))
+
+    with pytest.raises(ValueError, match="slice at 2"):
+        backend_module.run_slices(8, 1.0, task)
+    assert sorted(done) == [(0, 2), (4, 6), (6, 8)]
 
 
 def test_wrong_use() -> None:
