@@ -185,7 +185,7 @@ class CoreLoop:
         return len({share.row for share in everyone}), len({share.col for share in everyone})
 
     def reuse_distances(self) -> dict[str, int]:
-        """Bytes the whole chip touches between two uses of an A panel and of a B panel."""
+        """Bytes that compete for the L2 between two uses of an A panel and of a B panel (`hwmodel.tiling.l2`)."""
         problem = self.plan.problem
         rows, columns = self._grid
         a_bits = self.a.bits + self.a.cell_bytes * 8 / (16 * CELL_K)
@@ -196,9 +196,10 @@ class CoreLoop:
         tile = rows * columns * min(self.base_m, self.rows) * min(self.base_n, self.cols) * out_bytes
         n_tiles, m_tiles = ceil_div(self.cols, self.base_n), ceil_div(self.rows, self.base_m)
         near = a_row + b_column + tile
+        operands = int(self.k * (problem.m * a_bits + problem.n * b_bits) / 8)
         if self.plan.params.loop_order == "mn":
-            return {"a": near, "b": a_row + n_tiles * (b_column + tile)}
-        return {"a": b_column + m_tiles * (a_row + tile), "b": near}
+            return {"a": near, "b": max(operands, a_row + n_tiles * (b_column + tile))}
+        return {"a": max(operands, b_column + m_tiles * (a_row + tile)), "b": near}
 
     # -- the loop ----------------------------------------------------------------------------------------------------
 

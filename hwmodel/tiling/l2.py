@@ -3,8 +3,11 @@
 * First use: each byte comes from HBM once for the whole chip. Cores that load the same bytes at about the same time
   (a row of the grid shares A, a column shares B) miss an equal share each.
 * Every later use hits with probability ``min(1, capacity / distance)``, where ``distance`` is how many different bytes
-  the chip touches between two uses: what has been replaced is in proportion to how far the traffic since then exceeds
-  the capacity. A working set within the capacity misses only once.
+  compete for the cache since the last one: what has been replaced is in proportion to how far they exceed the capacity.
+  A working set within the capacity misses only once.
+* An operand that is used again for the next tile competes with what the chip touched in between. One that is used again
+  only after a whole sweep competes with all of A and B: the cache does not know which rows are done with, and keeps
+  them as long as others. Loads of the published kernels of A3 and A5 slow down where A and B exceed the L2 together.
 """
 
 from __future__ import annotations

@@ -12,13 +12,14 @@ from hwmodel.errors import CapacityError, InputError
 from hwmodel.experiment import run
 from hwmodel.program import Instruction, Program, Window
 from hwmodel.tiling.blocked import BlockedPlan
+from hwmodel.tiling.blocked_loop import CoreLoop
 from hwmodel.tiling.grid import Share, groups, shares, split
 from hwmodel.tiling.l2 import first_use_misses, reuse_misses
 
 BASE: dict[str, Any] = {"kind": "blocked", "base": [32, 64, 64], "panel_slices": 2}
 
 
-def plan_of(*extents: int, **fields: Any) -> BlockedPlan:
+def plan_of(*extents: Any, **fields: Any) -> BlockedPlan:
     plan = prepared(*extents, **fields).plan
     assert isinstance(plan, BlockedPlan)
     return plan
@@ -253,6 +254,25 @@ def test_a_larger_l2_never_takes_longer() -> None:
     cycles = [_cycles_with_l2(size) for size in (1 << 14, 1 << 17, 1 << 18, 1 << 27)]
     assert cycles == sorted(cycles, reverse=True)
     assert cycles[0] > cycles[2] > cycles[3]
+
+
+@pytest.mark.parametrize("order", ["mn", "nm"])
+def test_what_comes_back_after_a_sweep_misses_once_a_and_b_together_exceed_the_l2(order: str) -> None:
+    """A and B of 128 x 512 fp16 take 128 KiB each; the bytes between two uses of one are fewer than both."""
+    missed = [_missed_again(order, kib << 10) for kib in (256, 255, 192)]
+    near, far = ("a", "b") if order == "mn" else ("b", "a")
+    assert [found[far] for found in missed] == [0, 512, 16384]  # of 64 KiB: none, 1/256 in whole lines, a quarter
+    assert [found[near] for found in missed] == [0, 0, 0]
+
+
+def _missed_again(order: str, capacity: int) -> dict[str, int]:
+    """Bytes that a second load of 64 KiB misses, for both operands."""
+    plan = plan_of(
+        128, 512, 128, "fp16", "fp16", "fp32", tiling={**BASE, "base": [64, 64, 64], "loop_order": order},
+        arch="ascend_a3", arch__l2__capacity_bytes=capacity,
+    )  # fmt: skip
+    loop = CoreLoop(plan, plan.groups[0], {})
+    return {side: reuse_misses(plan.arch, 1 << 16, 1, bytes_) for side, bytes_ in loop.reuse_distances().items()}
 
 
 def test_labels_name_the_tile_of_every_instruction() -> None:
