@@ -291,9 +291,46 @@ LEGAL = [
 """Hardware facts 3.5: what A6 multiplies with block scales."""
 
 
+FP8 = ("fp8_e4m3", "fp8_e5m2")
+PLAIN = [
+    *((x, x) for x in ("int8", "fp16", "bf16", "fp32", "hif8")),
+    *((a, b) for a in FP8 for b in FP8),
+    ("int8", "int4"),
+    *((a, b) for a in ("fp16", "bf16") for b in ("fp8_e4m3", "int8", "int4")),
+]
+"""Hardware facts 3.5: without block scales, those of A2/A3, A5 and A6 together."""
+
+
 def test_the_shipped_machine_has_exactly_these_pairs() -> None:
     arch = prepared(16, 64, 16, shipped=True).scenario.arch
     assert set(arch.spec.operand_pairs.mx) == set(LEGAL)
+    assert set(arch.spec.operand_pairs.plain) == set(PLAIN)
+
+
+@pytest.mark.parametrize("pair", [pair for pair in PLAIN if pair[0] != pair[1]], ids="x".join)
+@pytest.mark.parametrize("tiling", [
+    {"kind": "n_split", "tile_n": 64}, {"kind": "blocked", "base": [32, 64, 64], "panel_slices": 2},
+], ids=["n_split", "blocked"])  # fmt: skip
+def test_plain_pairs_of_two_dtypes_written_out(pair: tuple[str, str], tiling: dict[str, Any]) -> None:
+    """fp32 multiply and add in ascending k; integers (int8 x int4) exactly. The wider operand sets the K of a step."""
+    integer = pair[0] == "int8"
+    out = "int32" if integer else "fp32"
+    result = simulated(5, 130, 70, *pair, out=out, tiling=tiling)
+    ready = prepared(5, 130, 70, *pair, out=out, tiling=tiling)
+    a, b = ready.operands["a"].decoded(), ready.operands["b"].decoded()
+    sums = np.zeros((5, 70), np.int64 if integer else np.float32)
+    for k in range(130):
+        sums = sums + (a[:, k, None] * b[None, k]).astype(sums.dtype)
+    assert len(np.unique(sums)) > 10
+    assert np.array_equal(result.out, sums)  # type: ignore[arg-type]
+    assert result.values.status == "bit_exact"
+
+
+def test_the_wider_operand_of_a_plain_pair_sets_the_rate() -> None:
+    """K = 128 in steps of 16 for fp16, 32 for int8: 5 + 1 x 8 x 4 and 5 + 1 x 4 x 4."""
+    for pair, out, expected in ((("fp16", "int4"), "fp32", 37), (("int8", "int4"), "int32", 21)):
+        (entry,) = timeline(simulated(16, 128, 64, *pair, out=out).trace, "cube")  # type: ignore[arg-type]
+        assert entry[2] - entry[1] == expected
 
 
 @pytest.mark.parametrize("pair", LEGAL, ids="x".join)
@@ -322,17 +359,16 @@ def test_every_legal_pair_against_the_reference_written_out(pair: tuple[str, str
     assert np.array_equal(result.out, sums)  # type: ignore[arg-type]
 
 
-ALL = ("hif4", *MX4, *MX8, "bf16", "fp16", "fp8_e4m3", "int8")
+ALL = ("hif4", *MX4, *MX8, "bf16", "fp16", "fp8_e4m3", "int8", "int4")
 
 
 @pytest.mark.parametrize("pair", [(a, b) for a in ALL for b in ALL], ids="x".join)
 def test_every_other_pair_is_refused_or_plain(pair: tuple[str, str]) -> None:
-    plain_pairs = {("bf16", "bf16"), ("fp16", "fp16"), ("fp8_e4m3", "fp8_e4m3"), ("int8", "int8")}
-    if pair in LEGAL or pair in plain_pairs:
+    if pair in LEGAL or pair in PLAIN:
         op = program_of(prepared(16, 64, 64, *pair)).cores[0].instructions[-2].op
         assert op == ("tmatmul_mx" if pair in LEGAL else "tmatmul")
         return
-    with pytest.raises(InputError, match=f"ascend_a6 has no matmul of {pair[0]} x {pair[1]}"):
+    with pytest.raises(InputError, match=f"^problem: ascend_a6 has no matmul of {pair[0]} x {pair[1]}"):
         prepared(16, 64, 64, *pair)
 
 

@@ -205,7 +205,7 @@ def test_fixpipe_is_the_sum_over_its_rows(element: int, cols: int, stride: int, 
 MACS = {
     **dict.fromkeys(("fp16", "bf16"), 4096),
     **dict.fromkeys(("fp8_e4m3", "fp8_e5m2", "hif8", "int8", "mxfp8_e4m3", "mxfp8_e5m2"), 8192),
-    **dict.fromkeys(("mxfp4_e2m1", "mxfp4_e1m2", "hif4"), 16384),
+    **dict.fromkeys(("mxfp4_e2m1", "mxfp4_e1m2", "hif4", "int4"), 16384),
 }
 
 
