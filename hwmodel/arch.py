@@ -28,7 +28,7 @@ class BufferSpec(Spec):
     capacity_bytes: int = Field(gt=0, description="for one core")
     partitions: int = Field(default=1, gt=0, description="rows of the buffer; an address counts bytes inside one")
     allocation_bytes: int = Field(default=32, gt=0, description="start and size of a tile are multiples of it")
-    banks: int | Literal["none", "per_tile"] = Field(
+    banks: Annotated[int, Field(gt=0)] | Literal["none", "per_tile"] = Field(
         default="none",
         description="two engines in one bank take turns; none: not modelled, per_tile: a bank for each tile",
     )

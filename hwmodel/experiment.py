@@ -304,14 +304,14 @@ def _first_difference(found: Array, expected: Array, different: Array) -> str:
     return f"[{place}] is 0x{int(found[where]):0{digits}X}, expected 0x{int(expected[where]):0{digits}X}"
 
 
-def _differences(name: str, found: Array, golden: Array) -> list[str]:
+def _differences(name: str, found: Array, golden: Array, what: str = "elements") -> list[str]:
     golden = golden.reshape(found.shape)
     different = found != golden
     count = int(np.count_nonzero(different))
     if not count:
         return []
     first = _first_difference(found, golden, different)
-    return [f"{name}: {count} of {found.size} elements differ from the golden file, first {first}"]
+    return [f"{name}: {count} of {found.size} {what} differ from the golden file, first {first}"]
 
 
 # -- quantise ----------------------------------------------------------------------------------------------------------
@@ -358,7 +358,7 @@ def _quantize(prepared: Prepared, problem: QuantizeProblem, values: ValueMode) -
         digest = hashlib.sha256(outputs["out"].data).hexdigest()
         verdict = Values("mismatch" if mismatches else "bit_exact", rule, checked, mismatches, first, digest)
         for name, expected in prepared.golden.items():
-            failures += _differences(name, outputs[name], expected)
+            failures += _differences(name, outputs[name], expected, "bytes")
         if scenario.expect.values == "bit_exact" and mismatches:
             failures.append(f"values: expected bit_exact, not {mismatches} differences")
     if scenario.expect.cycles is not None:

@@ -7,7 +7,7 @@ from fractions import Fraction
 from typing import Any, NamedTuple
 
 from hwmodel.arch import Arch, BufferSpec, LinkSpec, Unit
-from hwmodel.errors import DeadlockError
+from hwmodel.errors import DeadlockError, InputError
 from hwmodel.program.instructions import Instruction, Sync
 from hwmodel.program.memory import Part, Tile
 from hwmodel.program.program import CoreProgram, Program
@@ -184,8 +184,14 @@ class Machine:
 
         Raises:
             DeadlockError: nothing can happen any more and instructions are left; says who waits for whom.
+            InputError: rates and latencies so extreme that time does not fit the 64 bits a trace has for it.
         """
-        self.kernel.env.run()
+        try:
+            self.kernel.env.run()
+        except OverflowError:
+            most = f"{(1 << 63) // self.ticks_per_cycle:.1e} cycles"
+            problem = f"expected rates and latencies that end within {most}, but {self.arch.name} takes longer"
+            raise InputError(f"arch: {problem}") from None
         everyone = [engine for engines in self.engines for engine in engines.values()]
         stuck = [engine.describe() for engine in everyone if engine.process.is_alive]
         if stuck:

@@ -274,9 +274,10 @@ def build(
         (of_arch if override.path[0] == "arch" and len(override.path) > 1 else own).append(override)
     for override in own:
         data, positions = _apply(data, override, positions)
-    arch = _arch_of(data.get("arch"), base, positions, of_arch, {} if archs is None else archs)
+    reference = data.get("arch")
     data = made_absolute({name: value for name, value in data.items() if name != "arch"}, base, positions)
     model = validate(ScenarioModel, data, positions, beside=("arch",))
+    arch = _arch_of(reference, base, positions, of_arch, {} if archs is None else archs)
     for path, problem in _rate_faults(model, arch):
         raise positions.error(path, problem)
     return Scenario(_settled(model, arch), arch, base, document.file, positions)

@@ -133,6 +133,14 @@ def test_a_race_that_is_lost_ends_as_mismatch() -> None:
 # -- what is refused ---------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.parametrize(("field", "value"), [
+    ("launch_cycles", 10**19), ("units__tload__startup_cycles", 10**19), ("units__fixpipe__bytes_per_cycle", 1e-17),
+])  # fmt: skip
+def test_time_beyond_64_bits_is_bad_input(field: str, value: float) -> None:
+    with pytest.raises(InputError, match=r"^arch: expected rates and latencies that end within 9\.2e\+18 cycles, but"):
+        simulated(64, 64, 64, **{f"arch__{field}": value})
+
+
 def test_what_does_not_fit_is_refused_before_cycle_0() -> None:
     with pytest.raises(CapacityError) as caught:
         hwmodel.simulate(scenario(128, 576, 128))
@@ -190,6 +198,11 @@ def test_quantise_against_goldens(tmp_path: Path) -> None:
     failed = quantised(tmp_path, expect=expect)
     assert failed.expect.status == "failed"
     assert failed.expect.failures[0].startswith("out.scales: ")
+    codes = first.outputs["out"].copy()
+    codes.flat[5] ^= 0xF0
+    codes.tofile(tmp_path / "codes.bin")
+    (failure,) = quantised(tmp_path, expect={"out": {"path": "codes.bin"}}).expect.failures
+    assert failure.startswith(f"out: 1 of {codes.size} bytes differ from the golden file, first [")
 
 
 # -- inputs ------------------------------------------------------------------------------------------------------------

@@ -114,6 +114,8 @@ BAD = [
     ("ascend_a6", "ascend_6", 3, "arch: unknown arch 'ascend_6', did you mean 'ascend_a6'?"),
     ("ascend_a6", "./none.yaml", 3, "arch: expected an arch file, but there is none at /nowhere/none.yaml"),
     ("arch: ascend_a6\n", "", 1, "arch: expected a name, a path or a mapping, but it is missing"),
+    ("arch:", "arhc:", 3, "arhc: expected one of schema_version, name,"),
+    ("arch:", "arhc:", 3, "not 'arhc', did you mean 'arch'?"),
     ("ascend_a6", "{base: ascend_a6, cores: x}", 3, "arch.cores: expected an integer, not 'x'"),
     ("tiling: {kind: n_split}\n", "", 1, "tiling: expected a tiling of kind n_split,"),
     ("n_split", "nsplit", 5, "tiling.kind: expected one of"),

@@ -66,7 +66,7 @@ def check_operands(problem: MatmulProblem, arch: Arch) -> bool:
     if pair not in pairs.mx and pair not in pairs.plain:
         legal = ", ".join(f"{a} x {b}" for a, b in (*pairs.mx, *pairs.plain))
         near = did_you_mean(" x ".join(pair), [f"{a} x {b}" for a, b in (*pairs.mx, *pairs.plain)])
-        raise InputError(f"{arch.name} has no matmul of {problem.a} x {problem.b}{near}; legal pairs: {legal}")
+        raise InputError(f"problem: {arch.name} has no matmul of {problem.a} x {problem.b}{near}; legal pairs: {legal}")
     integer = problem.a in ("int8", "uint8", "int4")
     if problem.out == "int32" and not integer:
         raise InputError(f"problem.out: int32 is the output of integer operands, not of {problem.a} x {problem.b}")

@@ -273,7 +273,7 @@ BAD = [
     ("m: 32", "mm: 32", "small2.yaml:4: problem.mm: expected one of"),
     ("a: hif4", "a: hif44", "did you mean 'hif4'?"),
     ("ascend_a6", "ascend_6", "small2.yaml:3: arch: unknown arch 'ascend_6', did you mean 'ascend_a6'?"),
-    ("a: hif4, b: hif4", "a: fp32, b: hif4", "small2.yaml:5: tiling: ascend_a6 has no matmul of fp32 x hif4"),
+    ("a: hif4, b: hif4", "a: fp32, b: hif4", "small2.yaml:4: problem: ascend_a6 has no matmul of fp32 x hif4"),
     ("m: 32", "m: 5000", "small2.yaml:5: tiling: m of one matmul instruction: expected at most 4095"),
     ("k: 64", "k: 4032", "small2.yaml:5: tiling: l0a"),
     ("n_split}", "n_split, tile_n: 7}", "small2.yaml:5: tiling.tile_n: expected a multiple of 64, not 7"),

@@ -177,6 +177,8 @@ SETS = [
     ("arch.buffers={}", "but l1 is missing"),
     ("arch.units.textract.bytes_per_cycle={l0a: 3}", "expected a rate for l0a_mx, but it is missing"),
     ("arch.clock=3", "did you mean 'clock_mhz'?"),
+    ("arch.buffers.l0c.banks=0", "expected a number greater than 0 or none or per_tile, not 0"),
+    ("arch.buffers.l0c.banks=-1", "expected a number greater than 0 or none or per_tile, not -1"),
 ]
 
 
