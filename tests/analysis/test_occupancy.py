@@ -10,9 +10,11 @@ import pytest
 from hwmodel.analysis.flow import Lives, lives, times
 from hwmodel.analysis.occupancy import Track, core_tracks, occupancy
 from hwmodel.arch import Arch, ArchSpec
+from hwmodel.experiment import simulate
 from hwmodel.program.instructions import Extract, Instruction, Matmul
 from hwmodel.program.memory import Tile
 from hwmodel.program.program import CoreProgram, Program
+from hwmodel.scenario import load
 from hwmodel.trace import Row, Trace
 
 ARCH = Arch(
@@ -85,6 +87,16 @@ def test_a_tile_overwritten_in_part_keeps_the_rest() -> None:
         (step([], [x]), 0, 5), (step([x], []), 5, 9), (step([], [tile(16, 16)]), 20, 25), (step([x], []), 30, 40)
     )["l1"]
     assert steps_of(track) == [(0, 64), (9, 48), (20, 64), (40, 0)]
+
+
+@pytest.mark.parametrize("name", ["hif4_256x256x256", "hif4_512x128x512", "hif4_512x128x512_l0c2"])
+def test_l0c_is_filled_to_its_262144_bytes_and_never_beyond_a17(name: str) -> None:
+    result = simulate(load(name))
+    assert result.trace is not None
+    assert result.program is not None
+    (track,) = [each for each in occupancy(result.trace, result.program, result.arch) if each.buffer == "l0c"]
+    assert (track.peak_bytes, track.capacity_bytes) == (262144, 262144)
+    assert max(held for _, held in steps_of(track)) == 262144
 
 
 def test_a_race_never_counts_a_byte_twice() -> None:

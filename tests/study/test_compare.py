@@ -27,7 +27,7 @@ def found() -> Comparison:
     return compare([job_of(name, "check") for name in (ONE, TWO)])
 
 
-def test_the_first_is_the_baseline(found: Comparison) -> None:
+def test_the_first_is_the_baseline_c8(found: Comparison) -> None:
     base, other = found.entries
     assert found.ratio(base) == 1.0
     assert other.cycles is not None
