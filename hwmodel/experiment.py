@@ -26,6 +26,7 @@ from hwmodel.reference import check_quantize, matmul_reference, split_of
 from hwmodel.result import Expectation, Result, Values
 from hwmodel.tiling import TILINGS
 from hwmodel.units.storage import UNWRITTEN, Array
+from hwmodel.verdict import against_golden, against_reference
 
 if TYPE_CHECKING:
     from hwmodel.listing import Listing
@@ -252,9 +253,9 @@ def _matmul(prepared: Prepared, problem: MatmulProblem, values: ValueMode, level
         expected = matmul_reference(
             problem, scenario.accumulate, prepared.operands, plan.k_tile, plan.k_slice, plan.k_block
         )
-        verdict = _compare(gm["out"], expected, order)
+        verdict = against_reference(gm["out"], expected, order)
         if "out" in prepared.golden:
-            failures += _differences("out", gm["out"], prepared.golden["out"])
+            failures += against_golden("out", gm["out"], prepared.golden["out"])
     expect = scenario.expect
     result = Result(
         name=scenario.name,
@@ -287,31 +288,6 @@ def _stated(scenario: Scenario, values: ValueMode) -> bool:
     expect = scenario.expect
     of_values = expect.values is not None or expect.out is not None or expect.scales is not None
     return expect.cycles is not None or (of_values and values == "check")
-
-
-def _compare(found: Array, expected: Array, order: str) -> Values:
-    different = found != expected
-    count = int(np.count_nonzero(different))
-    digest = hashlib.sha256(np.ascontiguousarray(found).data).hexdigest()
-    first = _first_difference(found, expected, different) if count else ""
-    return Values("mismatch" if count else "bit_exact", order, int(found.size), count, first, digest)
-
-
-def _first_difference(found: Array, expected: Array, different: Array) -> str:
-    where = tuple(int(index) for index in np.unravel_index(int(np.argmax(different)), different.shape))
-    digits = 2 * found.dtype.itemsize
-    place = ", ".join(str(index) for index in where)
-    return f"[{place}] is 0x{int(found[where]):0{digits}X}, expected 0x{int(expected[where]):0{digits}X}"
-
-
-def _differences(name: str, found: Array, golden: Array, what: str = "elements") -> list[str]:
-    golden = golden.reshape(found.shape)
-    different = found != golden
-    count = int(np.count_nonzero(different))
-    if not count:
-        return []
-    first = _first_difference(found, golden, different)
-    return [f"{name}: {count} of {found.size} {what} differ from the golden file, first {first}"]
 
 
 # -- quantise ----------------------------------------------------------------------------------------------------------
@@ -358,7 +334,7 @@ def _quantize(prepared: Prepared, problem: QuantizeProblem, values: ValueMode) -
         digest = hashlib.sha256(outputs["out"].data).hexdigest()
         verdict = Values("mismatch" if mismatches else "bit_exact", rule, checked, mismatches, first, digest)
         for name, expected in prepared.golden.items():
-            failures += _differences(name, outputs[name], expected, "bytes")
+            failures += against_golden(name, outputs[name], expected, "bytes")
         if scenario.expect.values == "bit_exact" and mismatches:
             failures.append(f"values: expected bit_exact, not {mismatches} differences")
     if scenario.expect.cycles is not None:

@@ -55,9 +55,10 @@ RULES: dict[str, Rule] = {
     "result": Rule("errors numerics analysis arch program runs scenario trace", "numpy ml_dtypes"),
     "experiment": Rule(
         "__version__ errors numerics neuron_mx inputs listing machine problem program reference result scenario sim "
-        "tiling units",
+        "tiling units verdict",
         "numpy",
     ),
+    "verdict": Rule("result", "numpy"),
     "runs": Rule("errors config experiment result scenario writers"),
     "explain": Rule(
         "errors quantities analysis arch config experiment machine problem program result scenario tiling trace"

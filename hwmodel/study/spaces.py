@@ -8,6 +8,7 @@ searched through their parameters: every literal choice, and powers of two for `
 from __future__ import annotations
 
 import itertools
+from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
@@ -40,32 +41,32 @@ class Family(NamedTuple):
 
 
 @dataclass(frozen=True)
-class SearchSpace:
+class SearchSpace(ABC):
     """The candidates for one problem on one machine."""
 
     problem: MatmulProblem
     accumulate: Accumulate
     arch: Arch
 
+    @abstractmethod
     def families(self) -> Iterator[Family]:
         """All families."""
-        raise NotImplementedError
 
+    @abstractmethod
     def members(self, family: Family) -> Iterator[tuple[int, Candidate]]:
         """(quick bound, candidate) of a family."""
-        raise NotImplementedError
 
+    @abstractmethod
     def bound(self, candidate: Candidate) -> int:
         """The best lower bound there is; 0 where there is none. Raises InputError for one that does not fit."""
-        raise NotImplementedError
 
+    @abstractmethod
     def dimensions(self) -> dict[str, list[Any]]:
         """Choices of each field, for a search by sampling."""
-        raise NotImplementedError
 
+    @abstractmethod
     def candidate(self, choices: dict[str, Any]) -> Candidate:
         """The candidate of one choice for each dimension."""
-        raise NotImplementedError
 
 
 def space_of(scenario: Scenario, *, max_cores: int | None = None) -> SearchSpace:
