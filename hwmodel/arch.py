@@ -43,7 +43,9 @@ class LinkSpec(Spec):
     """A link that the cores share."""
 
     bytes_per_cycle: Rate = Field(description="of the whole chip, in cycles of the reference clock")
-    core_bytes_per_cycle: Rate = Field(description="most that one core gets, however idle the others are")
+    core_bytes_per_cycle: Rate | None = Field(
+        default=None, description="most that one core gets, however idle the others are; none: what its unit takes"
+    )
 
 
 class L2Spec(Spec):
@@ -160,6 +162,18 @@ class Arch:
             ticks = int(self.tick_rate / (spec.clock_mhz or self.spec.clock_mhz))
             unit = Unit(kind.unit or name, kind, spec, ticks)
             found.update(dict.fromkeys(kind.engines_of(spec), unit))
+        return found
+
+    @cached_property
+    def core_link_rates(self) -> dict[str, Fraction]:
+        """Bytes a tick that one core gets over a link it has for itself: as much as link, core and unit allow."""
+        found = {}
+        for name, link in self.spec.links.items():
+            limits = [rate / self.ticks_per_cycle for rate in (link.bytes_per_cycle, link.core_bytes_per_cycle) if rate]
+            for unit in self.units.values():
+                rates = unit.kind.link_rates(unit.spec)
+                limits += [rates[name] / unit.ticks_per_cycle] if name in rates else []
+            found[name] = min(limits)
         return found
 
     @property

@@ -153,8 +153,7 @@ class Machine:
             self._add_core(core, banked, storage)
 
     def _link(self, name: str, link: LinkSpec) -> Link:
-        capacity, cap = link.bytes_per_cycle, link.core_bytes_per_cycle
-        return Link(self.kernel, name, capacity / self.ticks_per_cycle, cap / self.ticks_per_cycle)
+        return Link(self.kernel, name, link.bytes_per_cycle / self.ticks_per_cycle, self.arch.core_link_rates[name])
 
     def _stage(self, instruction: Instruction) -> int:
         found = self._stages.get(instruction.op)

@@ -46,9 +46,7 @@ def _alone(unit: Unit, params: Any, arch: Arch) -> int:
     moves = unit.kind.traffic(unit.spec, params)
     longest = 0
     for move in moves:
-        link = arch.spec.links[move.link]
-        rate = min(link.bytes_per_cycle, link.core_bytes_per_cycle) / arch.ticks_per_cycle
-        longest = max(longest, ceil_div(move.size, rate))
+        longest = max(longest, ceil_div(move.size, arch.core_link_rates[move.link]))
     ticks: int = unit.kind.cycles(unit.spec, params) * unit.ticks_per_cycle
     return ticks + longest
 

@@ -149,8 +149,8 @@ def _links(counted: Census, arch: Arch, cores: int) -> list[tuple[str, str, int,
             moved[move.link] += move.size * count
     result = []
     for name, size in moved.items():
-        link = arch.spec.links[name]
-        rate = float(min(link.bytes_per_cycle, cores * min(link.core_bytes_per_cycle, link.bytes_per_cycle)))
+        own = arch.core_link_rates[name] * arch.ticks_per_cycle
+        rate = float(min(arch.spec.links[name].bytes_per_cycle, cores * own))
         result.append(("GM", f"{name} link", size, rate))
     return result
 

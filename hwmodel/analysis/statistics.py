@@ -194,9 +194,7 @@ def alone_cycles(program: Program, arch: Arch) -> dict[str, int]:
             continue
         own[engine] += unit.kind.cycles(unit.spec, params) * unit.ticks_per_cycle * count
         for move in unit.kind.traffic(unit.spec, params):
-            link = arch.spec.links[move.link]
-            rate = min(link.bytes_per_cycle, link.core_bytes_per_cycle) / arch.ticks_per_cycle
-            own[engine] += ceil_div(move.size, rate) * count
+            own[engine] += ceil_div(move.size, arch.core_link_rates[move.link]) * count
     return {name: ceil_div(max(own.values()), arch.ticks_per_cycle) for name, own in ticks.items()}
 
 

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any, NamedTuple
 
-from hwmodel.arch import Arch
+from hwmodel.arch import Arch, LinkSpec
 
 UNLIMITED = 1024
 """So many times as fast stands for no limit."""
@@ -161,16 +161,12 @@ def _unit_changes(arch: Arch) -> Iterator[Change]:
 def _link_changes(arch: Arch) -> Iterator[Change]:
     for name, link in arch.spec.links.items():
         for kind, factor, text in ((DOUBLE, 2, "twice as fast"), (LIMIT, UNLIMITED, "unlimited")):
-            path = f"arch.links.{name}"
-            yield Change(
-                name,
-                kind,
-                text,
-                {
-                    f"{path}.bytes_per_cycle": _plain(link.bytes_per_cycle * factor),
-                    f"{path}.core_bytes_per_cycle": _plain(link.core_bytes_per_cycle * factor),
-                },
-            )
+            yield Change(name, kind, text, _link_rates(name, link, Fraction(factor)))
+
+
+def _link_rates(name: str, link: LinkSpec, factor: Fraction) -> dict[str, Any]:
+    rates = {"bytes_per_cycle": link.bytes_per_cycle, "core_bytes_per_cycle": link.core_bytes_per_cycle}
+    return {f"arch.links.{name}.{field}": _plain(rate * factor) for field, rate in rates.items() if rate is not None}
 
 
 def _buffer_changes(arch: Arch, tiling: Any) -> Iterator[Change]:
@@ -199,6 +195,5 @@ def _clock(arch: Arch, launch: int) -> dict[str, Any]:
     if launch:
         overrides["arch.launch_cycles"] = 2 * launch
     for name, link in spec.links.items():
-        overrides[f"arch.links.{name}.bytes_per_cycle"] = _plain(link.bytes_per_cycle / 2)
-        overrides[f"arch.links.{name}.core_bytes_per_cycle"] = _plain(link.core_bytes_per_cycle / 2)
+        overrides.update(_link_rates(name, link, Fraction(1, 2)))
     return overrides

@@ -276,7 +276,5 @@ def cost_alone(arch: Arch, engine: str, params: Any) -> int:
     unit = arch.units[engine]
     ticks = unit.kind.cycles(unit.spec, params) * unit.ticks_per_cycle
     for move in unit.kind.traffic(unit.spec, params):
-        link = arch.spec.links[move.link]
-        rate = min(link.bytes_per_cycle, link.core_bytes_per_cycle) / arch.ticks_per_cycle
-        ticks += ceil_div(move.size, rate)
+        ticks += ceil_div(move.size, arch.core_link_rates[move.link])
     return ticks

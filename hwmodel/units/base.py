@@ -86,9 +86,10 @@ class UnitKind:
     operation to its place in the pipeline (load < extract < multiply < drain < store), which tells a wait for input
     from a wait for space; ``spaces`` are the buffers it touches.
     ``cycles(spec, params)`` is the time an instruction takes apart from shared links, ``traffic(spec, params)`` what it
-    moves over those. ``capture`` reads its operands from the storage at the start, ``commit`` writes what it made of
-    them at the end. ``gm_bytes(params)`` is what it reads from and writes to global memory, ``macs(params)`` its
-    multiply-adds, ``peak_macs(spec, a, b)`` the most of them in a cycle.
+    moves over those, ``link_rates(spec)`` the most it takes from each in one of its cycles. ``capture`` reads its
+    operands from the storage at the start, ``commit`` writes what it made of them at the end. ``gm_bytes(params)`` is
+    what it reads from and writes to global memory, ``macs(params)`` its multiply-adds, ``peak_macs(spec, a, b)`` the
+    most of them in a cycle.
 
     ``timing(spec, params)`` is given where instructions overlap: then ``cycles`` is how long each takes from start to
     end. ``pace(spec, ticks_per_cycle, engine)`` makes the throttle of an engine that has one.
@@ -103,6 +104,7 @@ class UnitKind:
     capture: Callable[[Instruction, Any], Any]
     commit: Callable[[Instruction, Any, Any], None]
     traffic: Callable[[Any, Any], tuple[Traffic, ...]] = lambda _spec, _params: ()
+    link_rates: Callable[[Any], dict[str, Fraction]] = lambda _spec: {}
     gm_bytes: Callable[[Any], tuple[int, int]] = lambda _params: (0, 0)
     macs: Callable[[Any], int] = lambda _params: 0
     summary: str = ""

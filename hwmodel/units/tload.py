@@ -22,7 +22,10 @@ class TLoadSpec(UnitSpec):
 
 
 def cycles(spec: TLoadSpec, params: Load) -> int:
-    """Start-up, then the bytes that hit in the L2 at the core's rate; the misses are traffic on the HBM link."""
+    """Start-up, then the bytes that hit in the L2 at the core's rate; the misses are traffic on the HBM link.
+
+    Of the link, too, a core takes no more than its own rate (``link_rates``).
+    """
     return spec.startup_cycles + ceil_div(params.size - params.miss_bytes, spec.bytes_per_cycle)
 
 
@@ -53,6 +56,7 @@ UNIT = UnitKind(
     spaces=frozenset({"l1"}),
     cycles=cycles,
     traffic=traffic,
+    link_rates=lambda spec: {"hbm": spec.bytes_per_cycle},
     gm_bytes=lambda params: (params.size, 0),
     capture=capture,
     commit=commit,

@@ -15,6 +15,7 @@ GRID = {"kind": "blocked", "core_grid": [2, 2], "base": [32, 64, 64], "panel_sli
 SLOWER = [
     ("arch__launch_cycles", 10),
     ("arch__units__tload__startup_cycles", 101),
+    ("arch__units__tload__bytes_per_cycle", 60),
     ("arch__links__hbm__core_bytes_per_cycle", 60),
     ("arch__links__hbm__bytes_per_cycle", 50),
     ("arch__units__textract__startup_cycles", 11),

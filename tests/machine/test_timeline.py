@@ -40,6 +40,18 @@ def test_one_tile_a03_a07_c1() -> None:
     assert result.cycles == 875
 
 
+def test_a_core_takes_no_more_from_hbm_than_its_tload_can() -> None:
+    """At 16 bytes a cycle 2,048 bytes take 128 and 256 take 16, whatever the link gives; 100 is the start-up."""
+    limits = ({"arch__links__hbm__core_bytes_per_cycle": 1000}, {"arch__links__hbm__core_bytes_per_cycle": None})
+    for limit in limits:
+        result = simulated(64, 64, 64, arch__units__tload__bytes_per_cycle=16, **limit)
+        assert timeline(trace_of(result), "tload") == [
+            ("tload a", 0, 228), ("tload a_scale", 228, 344), ("tload b", 344, 572), ("tload b_scale", 572, 688),
+        ]  # fmt: skip
+        assert result.stats is not None
+        assert result.stats.units["tload"].alone_cycles == 688
+
+
 FOUR_SLICES = [
     ("tload a", 0, 612),  # 512 x 128 / 2 = 32,768 bytes: 100 + 512
     ("tload a_scale", 612, 776),  # 32 x 2 cells = 4,096 bytes: 100 + 64
