@@ -7,12 +7,26 @@ from typing import TYPE_CHECKING, Annotated, Any, cast
 
 import typer
 
-from hwmodel.cli.options import Engine, Jobs, Json, NoColor, Quiet, Scheduler, Set, Values, Verbose, choice, configure
+from hwmodel.cli.options import (
+    Engine,
+    Jobs,
+    Json,
+    NoColor,
+    Quiet,
+    Resume,
+    Scheduler,
+    Set,
+    Values,
+    Verbose,
+    choice,
+    configure,
+)
 from hwmodel.errors import HwmodelError, InputError
 
 if TYPE_CHECKING:
     from hwmodel.cli.console import Console
     from hwmodel.study.compare import Comparison, Job
+    from hwmodel.study.pool import Workers
 
 NAMES = ("json", "md", "png", "svg", "html", "none")
 DEFAULT = "json,md,png"
@@ -37,6 +51,7 @@ def command(
     jobs: Jobs = None,
     engine: Engine = "local",
     scheduler: Scheduler = None,
+    resume: Resume = False,
     quiet: Quiet = False,
     verbose: Verbose = False,
     no_color: NoColor = False,
@@ -46,7 +61,7 @@ def command(
     choice("--values", values, ("check", "skip"))
     limit = None if fail_above is None else _percent(fail_above)
     names = _names(write, out)
-    from hwmodel.study.compare import check_job, compare, digest, job_of
+    from hwmodel.study.compare import check_job, digest, job_of
     from hwmodel.study.pool import Workers
 
     workers = Workers(engine, jobs, scheduler).checked()
@@ -62,10 +77,11 @@ def command(
     if faults:
         return max(console.fail(error) for error in faults.values())
     target = _target(out, f"compare-{found[0].label}-{digest(found)}") if names else None
+    if resume and target is None:
+        raise InputError("--resume: expected something to write, as an earlier comparison is found where it is written")
     console.status(f"simulating {len(found)} runs")
-    result = compare(found, workers)
+    result, files = _run(found, workers, target, names, resume=resume)
     console.status("")
-    files = _write(result, found, target, names) if target is not None else []
     slow = [] if limit is None else result.slower_than(limit)
     if as_json:
         status = {"fail_above_percent": limit, "slower": [entry.label for entry in slow]}
@@ -83,6 +99,23 @@ def command(
         if entry.note:
             console.note(f"{entry.label}: {entry.note}")
     return int(bool(slow) or any(entry.failed for entry in result.entries))
+
+
+def _run(
+    jobs: list[Job], workers: Workers, target: Path | None, names: list[str], *, resume: bool
+) -> tuple[Comparison, list[Path]]:
+    """Simulate and write. What is done is kept in a journal beside the files until they are all there."""
+    from hwmodel.study.compare import compare, digest
+    from hwmodel.study.folder import ASIDE
+    from hwmodel.study.journal import Journal
+
+    if target is None:
+        return compare(jobs, workers), []
+    with Journal(target.with_name(f"{ASIDE}compare-{digest(jobs)}.jsonl"), fresh=not resume) as journal:
+        result = compare(jobs, workers, journal)
+        files = _write(result, jobs, target, names)
+    journal.path.unlink(missing_ok=True)
+    return result, files
 
 
 def _percent(text: str) -> float:

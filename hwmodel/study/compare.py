@@ -20,7 +20,8 @@ from hwmodel.errors import HwmodelError, InputError
 from hwmodel.quantities import ceil_div
 from hwmodel.result import Result
 from hwmodel.scenario import Scenario, load
-from hwmodel.study.measure import ValueMode, without_positions
+from hwmodel.study.journal import Journal
+from hwmodel.study.measure import Record, ValueMode, without_positions
 from hwmodel.study.pool import Workers
 from hwmodel.study.table import data_frame
 from hwmodel.trace import WAIT_INPUT, WAIT_SPACE, Row
@@ -330,17 +331,37 @@ def comparison(entries: Sequence[Entry]) -> Comparison:
     return Comparison(tuple(found))
 
 
-def compare(jobs: Sequence[Job], workers: Workers = Workers()) -> Comparison:  # noqa: B008  frozen
-    """Run all jobs and set them side by side. Raises what a simulation raises."""
+def compare(
+    jobs: Sequence[Job],
+    workers: Workers = Workers(),  # noqa: B008  frozen
+    journal: Journal | None = None,
+) -> Comparison:
+    """Run all jobs and set them side by side. Raises what a simulation raises.
+
+    Those in the journal are not run again; the others are added to it as they are done.
+    """
     from hwmodel.engines import completed, default_jobs, open_engine
 
-    count = min(workers.jobs or default_jobs(), len(jobs))
-    if workers.engine == "local" and (count == 1 or workers.jobs is None):
-        return comparison([run_job(job) for job in jobs])
-    numbered = list(enumerate(replace(job, scenario=without_positions(job.scenario)) for job in jobs))
-    with open_engine(workers.engine, jobs=count, scheduler=workers.scheduler) as executor:
-        done = {task[0]: entry for task, entry in completed(executor, _numbered, numbered, width=len(jobs))}
-    return comparison([done[number] for number, _ in numbered])
+    keys = [key_of(job) for job in jobs]
+    known = journal.records if journal is not None else {}
+    done = {i: restored(known[key], jobs[i].label) for i, key in enumerate(keys) if key in known}
+    left = [(i, job) for i, job in enumerate(jobs) if i not in done]
+
+    def keep(number: int, entry: Entry) -> None:
+        done[number] = entry
+        if journal is not None:
+            journal.add(keys[number], record_of(entry))
+
+    count = min(workers.jobs or default_jobs(), len(left))
+    if workers.engine == "local" and (count <= 1 or workers.jobs is None):
+        for number, job in left:
+            keep(number, run_job(job))
+    elif left:
+        numbered = [(number, replace(job, scenario=without_positions(job.scenario))) for number, job in left]
+        with open_engine(workers.engine, jobs=count, scheduler=workers.scheduler) as executor:
+            for task, entry in completed(executor, _numbered, numbered, width=len(left)):
+                keep(task[0], entry)
+    return comparison([done[number] for number in range(len(jobs))])
 
 
 def _numbered(task: tuple[int, Job]) -> Entry:
@@ -362,5 +383,36 @@ def compare_table(runs: Sequence[Any]) -> pl.DataFrame:
 
 def digest(jobs: Sequence[Job]) -> str:
     """Names a comparison of these jobs."""
-    whole = [(job.label, job.scenario.hash(), job.values) for job in jobs]
+    return _hash([(job.label, job.scenario.hash(), job.values) for job in jobs])
+
+
+def key_of(job: Job) -> str:
+    """Names all that decides the entry of a job but its label."""
+    return f"{job.scenario.hash()}-{job.values}-{_hash(job.summary)}"
+
+
+def _hash(whole: Any) -> str:
     return hashlib.sha256(json.dumps(whole).encode()).hexdigest()[:12]
+
+
+def record_of(entry: Entry) -> Record:
+    """An entry as plain data, for a journal."""
+    fields = {name: getattr(entry, name) for name in ("label", "document", "peaks", "capacity", "inputs", "note")}
+    shape = entry.shape
+    if shape is not None:
+        lanes = [[*lane[:3], *(spans.tolist() for spans in lane[3:])] for lane in shape.lanes]
+        fields["shape"] = [shape.ticks_per_cycle, shape.end, lanes]
+    return Record(fields)
+
+
+def restored(record: Record, label: str) -> Entry:
+    """The entry of a record that `record_of` made, under this label."""
+    fields = {**record.columns, "label": label}
+    if "shape" in fields:
+        ticks_per_cycle, end, lanes = fields["shape"]
+        fields["shape"] = Shape(ticks_per_cycle, end, tuple(_lane_again(*lane) for lane in lanes))
+    return Entry(**fields)
+
+
+def _lane_again(engine: str, unit: str, stage: int, *spans: list[list[int]]) -> Lane:
+    return Lane(engine, unit, stage, *(np.array(each, np.int64).reshape(-1, 2) for each in spans))

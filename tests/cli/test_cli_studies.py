@@ -60,6 +60,29 @@ def test_fail_above_needs_a_percentage(cli: Cli, limit: str) -> None:
     assert "--fail-above: expected a percentage" in call.error
 
 
+@pytest.mark.skipif(os.name != "posix", reason="sends a signal")
+def test_compare_goes_on_after_a_kill(cli: Cli, here: Path) -> None:
+    """The quick run is in the journal as the slow one is killed; a change of its record shows that it is taken."""
+    slow = "silicon/trn1_bf16_fully_blocked"
+    arguments = ["compare", ONE, slow, "-o", "out", "--values", "skip", "--write", "json"]
+    with subprocess.Popen([sys.executable, "-m", "hwmodel", *arguments, "-q"], cwd=here) as process:
+        deadline, journals = time.monotonic() + 60, list[Path]()
+        while time.monotonic() < deadline and not (journals and journals[0].stat().st_size):
+            time.sleep(0.01)
+            journals = list((here / "out").glob(".hwmodel-*.jsonl"))
+        process.kill()
+    assert process.returncode == -signal.SIGKILL
+    assert [path.suffix for path in (here / "out").iterdir()] == [".jsonl"]
+    lines = journals[0].read_text()
+    assert lines.count("\n") == 1
+    journals[0].write_text(lines.replace('"note":""', '"note":"from the journal"'))
+    call = cli(*arguments, "--resume", "--json")
+    assert call.code == 0
+    assert call.json["notes"] == [f"{ONE}: from the journal"]
+    assert [path.name for path in (here / "out").iterdir()] == ["compare.json"]
+    assert "--resume: expected something to write" in cli("compare", ONE, TWO, "--write", "none", "--resume").error
+
+
 def test_compare_takes_run_folders(cli: Cli) -> None:
     assert cli("run", ONE, "-o", "run", "-q").code == 0
     call = cli("compare", "run", TWO, "--write", "none", "--json")

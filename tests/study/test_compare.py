@@ -15,7 +15,8 @@ import hwmodel
 from hwmodel.errors import InputError
 from hwmodel.experiment import simulate
 from hwmodel.scenario import load
-from hwmodel.study.compare import Comparison, Job, compare, comparison, entry_of, job_of, run_job
+from hwmodel.study.compare import Comparison, Job, compare, comparison, entry_of, job_of, key_of, record_of, run_job
+from hwmodel.study.journal import Journal
 from hwmodel.study.pool import Workers
 from hwmodel.writers import comparison as writer
 
@@ -47,6 +48,25 @@ def test_the_parts_of_a_difference_add_up(found: Comparison) -> None:
     )
     assert total == sum(parts) != 0
     assert found.change(found.base) == ""
+
+
+def test_what_a_journal_holds_is_not_run_again(found: Comparison, tmp_path: Path) -> None:
+    """The second run of the pair is in the journal of a call that was killed, and comes out of it whole."""
+    jobs = [job_of(name, "check") for name in (ONE, TWO)]
+    path = tmp_path / "journal.jsonl"
+    with Journal(path, fresh=True) as journal:
+        journal.add(key_of(jobs[1]), record_of(replace(found.entries[1], note="from the journal")))
+    with path.open("a") as torn:
+        torn.write('{"version":1,"key":"')
+    with Journal(path, fresh=False) as journal:
+        again = compare(jobs, Workers(), journal)
+        assert set(journal.records) == {key_of(job) for job in jobs}
+    assert [entry.note for entry in again.entries] == ["", "from the journal"]
+    assert again.rows() == found.rows()
+    pairs = zip(again.entries, found.entries, strict=True)
+    assert all(record_of(replace(a, note="")) == record_of(b) for a, b in pairs)
+    for lane, expected in zip(again.entries[1].shape.lanes, found.entries[1].shape.lanes, strict=True):  # type: ignore[union-attr]
+        assert all(np.array_equal(a, b) for a, b in zip(lane[3:], expected[3:], strict=True))
 
 
 def test_the_lanes_cover_what_the_units_did(found: Comparison) -> None:
