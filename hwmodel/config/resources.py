@@ -6,7 +6,7 @@ import os
 from functools import cache
 from pathlib import Path
 
-from hwmodel.errors import InputError, unknown_name
+from hwmodel.errors import InputError, did_you_mean, unknown_name
 
 PACKAGE = Path(__file__).resolve().parent.parent
 RESOLVED = "scenario.resolved.yaml"
@@ -54,7 +54,8 @@ def find_scenario(name: str | os.PathLike[str]) -> Path:
         return shipped.get(text) or shipped[short[text]]
     if looks_like_path(text):
         raise InputError(f"{text}: expected a scenario file, but there is none of that name")
-    raise InputError(unknown_name("scenario", text, shipped))
+    near = did_you_mean(text, shipped)
+    raise InputError(f"unknown scenario {text!r}{near} ('hwmodel list scenarios' has all {len(shipped)})")
 
 
 def looks_like_path(name: str) -> bool:
