@@ -7,19 +7,21 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import FIRST_COMPLETED, Executor, Future, wait
+from concurrent.futures import FIRST_COMPLETED, BrokenExecutor, Executor, Future, wait
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from importlib import import_module
 from typing import TypeVar
 
-from hwmodel.errors import InputError, unknown_name
+from hwmodel.errors import InputError, SimulationError, unknown_name
 
 Task = TypeVar("Task")
 Answer = TypeVar("Answer")
 
 IN_FLIGHT = 4
 """Tasks handed to an engine ahead of each of its workers: enough that none waits, few enough to stop at once."""
+LIVES = 3
+"""How often a task may be under way when a worker is killed: it may be the one that takes all the memory."""
 
 
 @dataclass(frozen=True)
@@ -80,10 +82,13 @@ def completed(
     """(task, ``call(task)``) of all tasks as they are done; at most ``width`` are under way.
 
     Tasks are taken from the iterable when there is room, so they may be made while others run. An error of a task is
-    raised.
+    raised. Those that a killed worker took along run again.
+
+    Raises:
+        SimulationError: workers were killed `LIVES` times under the same task.
     """
     source = iter(tasks)
-    running: dict[Future[Answer], Task] = {}
+    running: dict[Future[Answer], tuple[Task, int]] = {}
     more = True
     while more or running:
         while more and len(running) < width:
@@ -92,12 +97,22 @@ def completed(
             except StopIteration:
                 more = False
                 break
-            running[executor.submit(call, task)] = task
+            running[executor.submit(call, task)] = task, LIVES
         if not running:
             break
         done, _ = wait(running, return_when=FIRST_COMPLETED)
         for future in done:
-            yield running.pop(future), future.result()
+            task, lives = running.pop(future)
+            try:
+                answer = future.result()
+            except BrokenExecutor:
+                if lives == 1:
+                    raise SimulationError(
+                        f"worker processes were killed {LIVES} times at the same work: out of memory?"
+                    ) from None
+                running[executor.submit(call, task)] = task, lives - 1
+            else:
+                yield task, answer
 
 
-__all__ = ["ENGINES", "IN_FLIGHT", "EngineKind", "check_engine", "completed", "default_jobs", "open_engine"]
+__all__ = ["ENGINES", "IN_FLIGHT", "LIVES", "EngineKind", "check_engine", "completed", "default_jobs", "open_engine"]

@@ -8,11 +8,15 @@ import signal
 import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import Executor, Future, ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
 from multiprocessing.connection import Connection
 from typing import Any
 
 from hwmodel.engines import default_jobs
+
+MOST_FOR_EACH_PROCESSOR = 4
+"""Processes beyond this many for each processor take memory and give nothing."""
 
 
 class InProcess(Executor):
@@ -28,17 +32,41 @@ class InProcess(Executor):
         return future
 
 
+class Processes(Executor):
+    """A pool of processes that is replaced when one of them was killed: Python's own pool is of no use from then on.
+
+    What was under way in the broken pool ends with its BrokenProcessPool; whoever wants it may submit it again.
+    """
+
+    def __init__(self, make: Callable[[], ProcessPoolExecutor]) -> None:
+        self._make = make
+        self._pool = make()
+
+    def submit(self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future[Any]:
+        """A future of ``fn(*args, **kwargs)`` in one of the processes."""
+        try:
+            return self._pool.submit(fn, *args, **kwargs)
+        except BrokenProcessPool:
+            self._pool.shutdown(wait=True)
+            self._pool = self._make()
+            return self._pool.submit(fn, *args, **kwargs)
+
+    def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
+        """Wait for what is under way, or drop it."""
+        self._pool.shutdown(wait=wait, cancel_futures=cancel_futures)
+
+
 @contextmanager
 def open_engine(jobs: int | None, _scheduler: str | None = None) -> Iterator[Executor]:
     """A pool of ``jobs`` processes; this process alone for one job."""
-    count = jobs or default_jobs()
+    count = min(jobs or default_jobs(), MOST_FOR_EACH_PROCESSOR * default_jobs())
     if count == 1:
         yield InProcess()
         return
     context = multiprocessing.get_context("spawn")
     ours, theirs = context.Pipe(duplex=False)
     # The workers hold `ours` (the end that reads), this process alone the other: they see it close when we are gone.
-    pool = ProcessPoolExecutor(count, mp_context=context, initializer=_begin, initargs=(ours,))
+    pool = Processes(lambda: ProcessPoolExecutor(count, mp_context=context, initializer=_begin, initargs=(ours,)))
     try:
         yield pool
     except BaseException:

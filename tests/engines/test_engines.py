@@ -13,8 +13,9 @@ from pathlib import Path
 
 import pytest
 
-from hwmodel.engines import ENGINES, check_engine, completed, open_engine
-from hwmodel.errors import InputError
+from hwmodel.engines import ENGINES, check_engine, completed, default_jobs, open_engine
+from hwmodel.engines.local import MOST_FOR_EACH_PROCESSOR
+from hwmodel.errors import InputError, SimulationError
 from hwmodel.study.points import Template, parse_axes
 from hwmodel.study.pool import Workers
 from hwmodel.study.sweep import sweep
@@ -103,6 +104,37 @@ def _alive(pid: int) -> bool:
         return Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0] != "Z"
     except OSError:
         return False
+
+
+def kill_once(mark: str) -> str:
+    """Ends its process the first time, as the system does when memory runs out."""
+    if not Path(mark).exists():
+        Path(mark).touch()
+        os.kill(os.getpid(), signal.SIGKILL)
+    return mark
+
+
+def kill_always(_number: int) -> int:
+    os.kill(os.getpid(), signal.SIGKILL)
+    return 0
+
+
+def test_what_a_killed_process_was_at_runs_again(tmp_path: Path) -> None:
+    marks = [str(tmp_path / name) for name in "ab"]
+    with open_engine("local", jobs=2) as executor:
+        assert dict(completed(executor, kill_once, marks, width=1)) == {mark: mark for mark in marks}
+        assert dict(completed(executor, square, range(6), width=4)) == {number: number * number for number in range(6)}
+
+
+def test_work_that_kills_every_process_ends_with_one_line() -> None:
+    with pytest.raises(SimulationError, match="killed 3 times"), open_engine("local", jobs=2) as executor:
+        list(completed(executor, kill_always, [1], width=2))
+
+
+def test_more_jobs_than_pay_start_no_more_processes() -> None:
+    with open_engine("local", jobs=1000) as executor:
+        pids = {pid for _, pid in completed(executor, process, range(40), width=40)}
+    assert len(pids) <= MOST_FOR_EACH_PROCESSOR * default_jobs()
 
 
 def test_every_engine_says_what_it_is() -> None:
