@@ -5,6 +5,7 @@ from __future__ import annotations
 import heapq
 import itertools
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -71,22 +72,23 @@ class State:
 
 
 def seeds(scenario: Scenario, space: SearchSpace) -> list[tuple[int, Candidate]]:
-    """The scenario's own tiling and the one that ``auto`` picks: good ones early leave little to do."""
+    """The scenario's own tiling, so that the best is never worse, and the one that ``auto`` picks: good ones early
+    leave little to do."""
     found = []
     if isinstance(space, BlockedSpace):
         from hwmodel.tiling import auto
 
-        try:
+        with suppress(InputError):
             picked = auto.plan(
                 space.problem, space.accumulate, space.arch, auto.Auto(kind="auto", max_cores=space.max_cores)
             )
-            params = picked.params
-            found.append(space.candidate(_choices(params)))
-        except InputError:
-            pass
+            found.append(space.candidate(_choices(picked.params)))
         tiling = scenario.tiling
         if tiling.kind == "blocked" and tiling.core_grid[0] * tiling.core_grid[1] <= space.max_cores:
             found.append(space.candidate(_choices(tiling)))
+    else:
+        with suppress(InputError):
+            found.append(space.own(scenario.tiling))
     return _bounded(space, found)
 
 

@@ -22,6 +22,7 @@ from hwmodel.quantities import ceil_div, round_up
 from hwmodel.scenario import Scenario
 from hwmodel.tiling import TILINGS, blocked, n_split
 from hwmodel.tiling import operands as sizes
+from hwmodel.tiling.base import TilingParams
 from hwmodel.tiling.blocked import Blocked, Buffers
 from hwmodel.tiling.bounds import bounds_of, cost_alone
 from hwmodel.tiling.grid import shares
@@ -67,6 +68,10 @@ class SearchSpace(ABC):
     @abstractmethod
     def candidate(self, choices: dict[str, Any]) -> Candidate:
         """The candidate of one choice for each dimension."""
+
+    def own(self, tiling: TilingParams) -> Candidate:
+        """The scenario's own tiling as a candidate, whether or not the dimensions hold its sizes."""
+        return tiling.model_dump()
 
 
 def space_of(scenario: Scenario, *, max_cores: int | None = None) -> SearchSpace:
@@ -280,6 +285,12 @@ class NSplitSpace(SearchSpace):
         """From a choice for each dimension."""
         buffers = {"l0": choices["l0"], "l0c": choices["l0c"]}
         return {"kind": "n_split", "tile_n": choices["tile_n"], "buffers": buffers}
+
+    def own(self, tiling: TilingParams) -> Candidate:
+        """With the width that the plan takes where the scenario names none."""
+        assert isinstance(tiling, n_split.NSplit)
+        width = n_split.plan(self.problem, self.accumulate, self.arch, tiling).tile_n
+        return self.candidate({"tile_n": width, **tiling.buffers.model_dump()})
 
     def families(self) -> Iterator[Family]:
         """One of all."""

@@ -190,3 +190,12 @@ def test_the_space_has_the_smallest_tile_that_covers_the_problem() -> None:
     wide = space_of(small(5000, 16, 16))
     assert isinstance(wide, BlockedSpace)
     assert max(wide.space.bases_m()) <= 4095
+
+
+@pytest.mark.parametrize("name", ["hif4_128x128x256", "neuron_gemm_fully_blocked", "neuron_gemm_mx"])
+def test_the_best_of_one_trial_is_no_worse_than_the_scenario(name: str) -> None:
+    scenario = load(name, {"expect": {}})
+    start = simulate(scenario, values="skip").cycles
+    found = tune(scenario, trials=1, workers=ALONE)
+    assert start is not None
+    assert found.best["cycles"] <= start
