@@ -9,6 +9,7 @@ from typing import Any, Protocol
 from hwmodel.arch import Arch
 from hwmodel.errors import InputError, did_you_mean
 from hwmodel.inputs import Operand
+from hwmodel.numerics import DTYPES
 from hwmodel.problem import Accumulate, MatmulProblem
 from hwmodel.program import Program
 from hwmodel.units.base import Spec
@@ -67,7 +68,7 @@ def check_operands(problem: MatmulProblem, arch: Arch) -> bool:
         legal = ", ".join(f"{a} x {b}" for a, b in (*pairs.mx, *pairs.plain))
         near = did_you_mean(" x ".join(pair), [f"{a} x {b}" for a, b in (*pairs.mx, *pairs.plain)])
         raise InputError(f"problem: {arch.name} has no matmul of {problem.a} x {problem.b}{near}; legal pairs: {legal}")
-    integer = problem.a in ("int8", "uint8", "int4")
+    integer = DTYPES[problem.a].is_integer
     if problem.out == "int32" and not integer:
         raise InputError(f"problem.out: int32 is the output of integer operands, not of {problem.a} x {problem.b}")
     return pair in pairs.mx

@@ -11,6 +11,7 @@ from functools import cached_property, lru_cache
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from hwmodel.arch import Arch
+from hwmodel.numerics import DTYPES
 from hwmodel.problem import order_of
 from hwmodel.program.instructions import (
     GM_LINE_BYTES,
@@ -107,7 +108,7 @@ class CoreLoop:
             "l0b": arch.buffer_bytes("l0b") // params.buffers.l0,
             "l0c": arch.buffer_bytes("l0c") // params.buffers.l0c,
         }
-        self.acc_dtype = "int32" if plan.problem.a in ("int8", "uint8", "int4") else "fp32"
+        self.acc_dtype = "int32" if DTYPES[plan.problem.a].is_integer else "fp32"
         self.op = "tmatmul_mx" if plan.mx else "tmatmul"
         self.order = order_of(plan.problem, plan.accumulate)
         self.cast = plan.problem.cast()

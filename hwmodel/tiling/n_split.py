@@ -14,6 +14,7 @@ from pydantic import Field
 
 from hwmodel.arch import Arch
 from hwmodel.errors import CapacityError, InputError
+from hwmodel.numerics import DTYPES
 from hwmodel.problem import Accumulate, MatmulProblem, order_of
 from hwmodel.program import Program, Tensor
 from hwmodel.program.instructions import GM_LINE_BYTES, Extract, Instruction, Load, Matmul, Signal, Store, Wait
@@ -179,7 +180,7 @@ def _lower(plan: NSplitPlan) -> Program:
     a_scale_l0 = sizes.scale_tile(a, "l0a_mx", 0, m, k)
     l0_half = arch.buffer_bytes("l0b") // plan.buffers.l0
     l0c_half = arch.buffer_bytes("l0c") // plan.buffers.l0c
-    acc_dtype = "int32" if problem.a in ("int8", "uint8", "int4") else "fp32"
+    acc_dtype = "int32" if DTYPES[problem.a].is_integer else "fp32"
     order = order_of(problem, plan.accumulate)
     cast = problem.cast()
     element_bytes = sizes.operand_kind(problem.out, mx=False).bits // 8

@@ -29,7 +29,6 @@ from hwmodel.program.memory import Operand, whole
 from hwmodel.tiling import operands as sizes
 
 PIPES = ("MTE2", "MTE1", "M", "FIX")
-INTEGERS = ("int8", "uint8", "int4")
 
 
 class Lowering:
@@ -125,7 +124,7 @@ class Lowering:
         if sums.model.shape != (a.rows, b.cols):
             raise InputError(f"dst: expected [{a.rows}, {b.cols}], not {sums.name} {list(sums.model.shape)}")
         self._pair(op, a.model.dtype, b.model.dtype)
-        wanted = "int32" if a.model.dtype in INTEGERS else "fp32"
+        wanted = "int32" if nm.DTYPES[a.model.dtype].is_integer else "fp32"
         if sums.model.dtype != wanted:
             raise InputError(f"dst: expected {wanted} sums, not {sums.model.dtype}")
         reads: list[Operand] = []
