@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from collections.abc import Callable, Iterator
-from concurrent.futures import Executor, Future, wait
+from concurrent.futures import CancelledError, Executor, Future, wait
 from contextlib import contextmanager
 from typing import Any
 
 from hwmodel.engines import default_jobs
-from hwmodel.errors import InputError
+from hwmodel.errors import InputError, SimulationError
 
 CONNECT_SECONDS = 10
 LOOPBACK = "127.0.0.1"
@@ -22,8 +23,9 @@ class ClusterExecutor(Executor):
     over the result. Here the result is asked for with ``result()``, which waits until another worker has made it again.
     """
 
-    def __init__(self, client: Any) -> None:
+    def __init__(self, client: Any, where: str) -> None:
         self._client = client
+        self._where = where
         self._running: dict[Future[Any], Any] = {}
 
     def submit(self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future[Any]:
@@ -38,19 +40,29 @@ class ClusterExecutor(Executor):
         """Wait for what is under way, or drop it."""
         if wait and not cancel_futures:
             _wait_for(list(self._running))
-        elif self._running:
+        elif self._running and self._client.status == "running":
             self._client.cancel(list(self._running.values()), force=True)
 
     def _hand_over(self, future: Future[Any], remote: Any) -> None:
         """In the client's thread for callbacks: the task has ended, one way or another."""
-        if remote.cancelled():
-            future.cancel()
-        else:
-            try:
-                future.set_result(remote.result())
-            except Exception as error:
-                future.set_exception(error)
         self._running.pop(future, None)
+        # distributed's cancellation is no Exception; and a future that is only cancelled would not wake who waits.
+        try:
+            answer = remote.result()
+        except BaseException as error:
+            future.set_exception(self._told(error))
+        else:
+            future.set_result(answer)
+
+    def _told(self, error: BaseException) -> BaseException:
+        """What is wrong with the cluster in one line; an error of the task as it is."""
+        if type(error).__name__ == "KilledWorker":
+            return SimulationError(f"--engine dask: several workers of {self._where} died at the same work")
+        if isinstance(error, asyncio.CancelledError | CancelledError | OSError | TimeoutError):
+            return SimulationError(f"--engine dask: lost the scheduler of {self._where}")
+        if isinstance(error, RuntimeError) and "deserialization" in str(error):
+            return SimulationError(f"--engine dask: the workers of {self._where} need the same version of hwmodel")
+        return error if isinstance(error, Exception) else SimulationError(str(error))
 
 
 def _wait_for(futures: list[Future[Any]]) -> None:
@@ -64,6 +76,7 @@ def open_engine(jobs: int | None, scheduler: str | None = None) -> Iterator[Exec
     A task whose worker dies runs again on another one: dask sees to that.
     """
     distributed = _distributed()
+    logging.getLogger("distributed.client").setLevel(logging.CRITICAL)  # what matters is raised
     cluster = None
     try:
         if scheduler is None:
@@ -84,7 +97,7 @@ def open_engine(jobs: int | None, scheduler: str | None = None) -> Iterator[Exec
     try:
         if scheduler is not None and not client.scheduler_info()["workers"]:
             raise InputError(f"--scheduler: {scheduler} has no workers")
-        executor = ClusterExecutor(client)
+        executor = ClusterExecutor(client, scheduler or "the local cluster")
         try:
             yield executor
         except BaseException:

@@ -147,7 +147,7 @@ def test_every_engine_says_what_it_is() -> None:
 
 @pytest.fixture
 def cluster(tmp_path: Path) -> Iterator[tuple[str, list[subprocess.Popen[bytes]]]]:
-    """A scheduler and two workers on loopback, as processes of their own."""
+    """Address, and a scheduler and two workers on loopback as processes of their own."""
     pytest.importorskip("distributed")
     import json
 
@@ -167,7 +167,7 @@ def cluster(tmp_path: Path) -> Iterator[tuple[str, list[subprocess.Popen[bytes]]
         while not file.exists():
             assert time.monotonic() < deadline
             time.sleep(0.05)
-        yield json.loads(file.read_text())["address"], started[1:]
+        yield json.loads(file.read_text())["address"], started
     finally:
         for each in reversed(started):
             each.kill()
@@ -180,7 +180,7 @@ def test_a_cluster_that_loses_a_worker_gives_the_same_table(
 ) -> None:
     import distributed
 
-    address, workers = cluster
+    address, (_, *workers) = cluster
     with distributed.Client(address, timeout=10) as client:
         client.wait_for_workers(2, timeout=15)
     template = Template.read("hif4_512x128x512")
@@ -198,6 +198,38 @@ def test_a_cluster_that_loses_a_worker_gives_the_same_table(
     assert len(found.valid) == 40
     local = sweep(template, axes, workers=Workers("local", jobs=1))
     assert found.table().equals(local.table())
+
+
+def test_a_scheduler_that_dies_ends_the_study_with_one_line(
+    cluster: tuple[str, list[subprocess.Popen[bytes]]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import distributed
+
+    import hwmodel.engines.dask as engine
+
+    monkeypatch.setattr(engine, "CONNECT_SECONDS", 3)
+    address, (scheduler, *_) = cluster
+    with distributed.Client(address, timeout=10) as client:
+        client.wait_for_workers(2, timeout=15)
+
+    def study() -> None:
+        with open_engine("dask", scheduler=address) as executor:
+            for number, _ in completed(executor, abs, range(10_000), width=4):
+                if number == 20:
+                    scheduler.kill()
+
+    with pytest.raises(SimulationError, match=f"lost the scheduler of {address}"):
+        study()
+
+
+def test_workers_without_the_package_are_told_of(cluster: tuple[str, list[subprocess.Popen[bytes]]]) -> None:
+    address, _ = cluster
+    import distributed
+
+    with distributed.Client(address, timeout=10) as client:
+        client.wait_for_workers(2, timeout=15)
+    with pytest.raises(SimulationError, match="same version of hwmodel"), open_engine("dask", scheduler=address) as it:
+        list(completed(it, square, [1], width=1))  # this module is not there
 
 
 def test_a_scheduler_that_is_not_there(monkeypatch: pytest.MonkeyPatch) -> None:
