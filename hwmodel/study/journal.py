@@ -1,22 +1,25 @@
 """A journal: one JSON line for each finished task, so that a killed study goes on where it was.
 
 Every line goes to the system at once, in one write: a process that is killed loses what was under way and no more. A
-torn last line is left out when it is read, and cut off before the next one is written.
+torn last line is left out when it is read, and cut off before the next one is written. Each line carries a checksum: a
+figure that a bad disk or an editor changed must not end up in a table.
 """
 
 from __future__ import annotations
 
 import json
 import os
+import zlib
 from dataclasses import asdict
 from pathlib import Path
 from types import TracebackType
+from typing import Any
 
 from hwmodel.errors import InputError
 from hwmodel.study.measure import Record
 
 NAME = "journal.jsonl"
-VERSION = 1
+VERSION = 2
 
 
 class Journal:
@@ -36,7 +39,8 @@ class Journal:
     def add(self, key: str, record: Record) -> None:
         """Append a record."""
         self.records[key] = record
-        line = json.dumps({"version": VERSION, "key": key, **asdict(record)}, separators=(",", ":"))
+        entry = {"version": VERSION, "key": key, **asdict(record)}
+        line = json.dumps({**entry, "checksum": _checksum(entry)}, separators=(",", ":"))
         os.write(self._file, (line + "\n").encode())
 
     def __enter__(self) -> Journal:
@@ -59,9 +63,13 @@ class Journal:
                 break
             try:
                 found = json.loads(line)
-                if found["version"] == VERSION:
+                if found["version"] == VERSION and found.pop("checksum") == _checksum(found):
                     self.records[found["key"]] = Record(found["columns"], found["problem"], found["code"])
-            except (ValueError, KeyError, TypeError):
+            except (ValueError, LookupError, TypeError, AttributeError):
                 pass  # not ours, or damaged: its point runs again
             whole += len(line)
         return whole
+
+
+def _checksum(entry: dict[str, Any]) -> int:
+    return zlib.crc32(json.dumps(entry, separators=(",", ":")).encode())

@@ -22,6 +22,8 @@ from hwmodel.errors import ConfigError, InputError
 from hwmodel.scenario import Scenario, build
 
 MOST_POINTS = 1_000_000
+VERDICT = "problem"
+"""Column of the table that says why a point is not valid, so no axis may have its name."""
 _OPEN, _CLOSE = "[{(", "]})"
 
 
@@ -62,6 +64,8 @@ def parse_axis(text: str) -> Axis:
 def make_axis(path: FieldPath, values: Sequence[Any]) -> Axis:
     """An axis with each value once."""
     unique = {_key(value): value for value in values}
+    if format_path(path) == VERDICT:
+        raise InputError(f"--vary {VERDICT}: expected a field of the problem, such as problem.m, not the whole of it")
     if not unique:
         raise InputError(f"--vary {format_path(path)}: expected at least one value")
     return Axis(path, tuple(unique.values()))

@@ -76,9 +76,13 @@ class Sweep:
             "axes": [{"path": axis.name, "values": list(axis.values)} for axis in self.axes],
             "points": len(self.rows),
             "valid": len(self.valid),
-            "best": self.best,
-            "rows": [{name: row.get(name) for name in self.columns} for row in self.rows],
+            "best": self._shown(self.best) if self.best is not None else None,
+            "rows": [self._shown(row) for row in self.rows],
         }
+
+    def _shown(self, row: Row) -> Row:
+        """In the order of the columns, whatever the order of the axes."""
+        return {name: row.get(name) for name in self.columns}
 
     def table(self) -> pl.DataFrame:
         """The rows as a typed polars table."""

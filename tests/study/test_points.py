@@ -40,7 +40,7 @@ def test_values_are_yaml_and_each_counts_once() -> None:
     assert parse_axis("x.y=1,2.5,off,text").values == (1, 2.5, "off", "text")
 
 
-@pytest.mark.parametrize("text", ["problem.m", "=1,2", "problem..m=1", "problem.m=[1"])
+@pytest.mark.parametrize("text", ["problem.m", "=1,2", "problem..m=1", "problem.m=[1", "problem=1,2"])
 def test_axes_that_are_refused(text: str) -> None:
     with pytest.raises((InputError, ConfigError)):
         parse_axis(text)

@@ -139,6 +139,22 @@ def test_equal_points_run_once(tmp_path: Path) -> None:
 # -- journal -----------------------------------------------------------------------------------------------------------
 
 
+def test_a_line_of_a_journal_that_was_changed_is_run_again(tmp_path: Path) -> None:
+    path = tmp_path / "journal.jsonl"
+    with Journal(path, fresh=True) as journal:
+        for key, cycles in (("a", 1), ("b", 2)):
+            journal.add(key, Record({"cycles": cycles, "time_us": 0.1}))
+    path.write_text(path.read_text().replace('"cycles":1', '"cycles":9') + '[]\n5\n{"version":2}\n\xff\n')
+    with Journal(path, fresh=False) as journal:
+        assert journal.records == {"b": Record({"cycles": 2, "time_us": 0.1})}
+
+
+def test_the_order_of_axes_shows_in_no_row() -> None:
+    forth, back = (swept(dict(items)).document() for items in (VARY.items(), reversed(VARY.items())))
+    assert list(forth["best"]) == list(back["best"])
+    assert json.dumps([forth["best"], forth["rows"]]) == json.dumps([back["best"], back["rows"]])
+
+
 def test_a_journal_is_read_back_and_a_torn_line_is_cut_off(tmp_path: Path) -> None:
     path = tmp_path / "journal.jsonl"
     with Journal(path, fresh=True) as journal:
