@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import os
+import signal
 import sys
 from importlib import import_module
 
@@ -28,15 +29,32 @@ COMMANDS = {
 GC_THRESHOLD = 200_000
 """Imports and programs make many objects that stay: looking for garbage among them that often costs a tenth."""
 USAGE, FAILED, INTERRUPTED = 2, 3, 130
+SIGNALLED = 128
+"""A shell's exit code for a process that a signal ended, less the number of the signal."""
 
 
 def run_process(arguments: list[str]) -> int:
     """Run one command in a process that ends with it."""
     os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "1")  # looking for some takes longer than reading a scenario
     gc.set_threshold(GC_THRESHOLD)
+    _end_tidily()
     code = run(arguments)
     gc.freeze()  # or the interpreter looks through everything once more on its way out
     return code
+
+
+def _end_tidily() -> None:
+    """Let SIGTERM and a closed terminal unwind the stack like Ctrl-C: files aside are removed and processes ended."""
+
+    def end(number: int, _frame: object) -> None:
+        signal.signal(number, signal.SIG_DFL)  # a second one ends at once
+        sys.stderr.write("terminated\n")
+        raise SystemExit(SIGNALLED + number)
+
+    for name in ("SIGTERM", "SIGHUP"):
+        number = getattr(signal, name, None)
+        if number is not None and signal.getsignal(number) == signal.SIG_DFL:  # nohup ignores one
+            signal.signal(number, end)
 
 
 def run(arguments: list[str]) -> int:

@@ -83,6 +83,20 @@ def test_ctrl_c_leaves_no_half_written_folder(here: Path) -> None:
     assert list((here / "runs").iterdir()) == []
 
 
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
+def test_a_process_that_is_told_to_end_leaves_no_file_aside(here: Path, number: signal.Signals) -> None:
+    script = SLOW.replace('sys.exit(main(', "sys.argv[1:] = (").replace('"-q"]))', '"-q"])\nsys.exit(main())')
+    process = subprocess.Popen(
+        [sys.executable, "-c", script], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=here
+    )
+    assert process.stdout is not None
+    assert process.stdout.readline() == "writing\n"
+    process.send_signal(number)
+    _, err = process.communicate(timeout=30)
+    assert (process.returncode, err) == (128 + number, "terminated\n")
+    assert list((here / "runs").iterdir()) == []
+
+
 READY = """\
 import sys, time
 from hwmodel.cli import main
