@@ -50,16 +50,20 @@ def command(
     too_far = [machine for machine in found.machines if machine.mape_percent > max_mape]
     if as_json:
         document = found.to_dict()
-        console.json({**document, "max_mape_percent": max_mape, "status": "failed" if too_far else "met"})
+        met = found.machines and not too_far
+        console.json({**document, "max_mape_percent": max_mape, "status": "met" if met else "failed"})
     elif console.wants_text:
         _print(found, console)
     for row in found.problems:
         console.error(f"{row.measurement.where}: {row.measurement.id}: not simulated: {row.problem}")
+    scaled = [row for row in found.rows if row.wrong_unit]
+    for row in scaled:
+        console.error(f"{row.measurement.where}: time_ms: {row.wrong_unit}")
     for machine in too_far:
         found_error = f"{machine.mape_percent:.2f} %"
         console.error(f"{machine.arch}: expected a mean error of at most {max_mape:g} %, not {found_error}")
-    if not found.machines:
-        return 2
+    if not found.machines or scaled:
+        return InputError.exit_code
     return int(bool(too_far))
 
 

@@ -12,6 +12,11 @@ from hwmodel.experiment import simulate
 from hwmodel.validation.kernels import scenario_of
 from hwmodel.validation.table import UNITS, Measurement
 
+OTHER_UNITS = {"microseconds": 1e3, "nanoseconds": 1e6, "seconds": 1e-3}
+"""Units that a time may be in by mistake, and how many times too large it is then."""
+SAME_SCALE = 5.0
+"""A model is never this far off: a ratio of measured to modelled time within it of a unit's factor is that unit."""
+
 
 @dataclass(frozen=True)
 class Ratio:
@@ -44,6 +49,18 @@ class Row:
         if self.modelled_ms is None:
             return None
         return 100 * (self.modelled_ms / self.measurement.time_ms - 1)
+
+    @property
+    def wrong_unit(self) -> str:
+        """What is wrong with a time that is off by about a thousand or a million; empty for any other."""
+        if self.modelled_ms is None:
+            return ""
+        ratio = self.measurement.time_ms / self.modelled_ms
+        for unit, factor in OTHER_UNITS.items():
+            if 1 / SAME_SCALE < ratio / factor < SAME_SCALE:
+                measured, modelled = self.measurement.time_ms, self.modelled_ms
+                return f"expected milliseconds, not {measured:g} where the model says {modelled:.4g}: is it in {unit}?"
+        return ""
 
     def to_dict(self) -> dict[str, Any]:
         """For ``--json``."""

@@ -48,6 +48,8 @@ class Fit:
     error_before: float
     error_after: float
     """Mean absolute percentage errors of time."""
+    worst_after: float
+    """Largest absolute percentage error of time."""
 
     def variant(self, name: str, table: str) -> str:
         """YAML of the machine as a variant: ``base`` and the fitted fields, with confidence ``fit``."""
@@ -60,7 +62,14 @@ class Fit:
             shown = int(value) if value == int(value) else round(value, 6)
             source = f"fit to {self.rows} measurements of {table}, from {self.before[path]:g}"
             node[str(last)] = {"value": shown, "source": source, "confidence": "fit"}
-        return dump({"name": name, "base": self.arch, "calibrated": True, **tree})
+        source = f"hwmodel calibrate, {table}"
+        left = {
+            "measurements": self.rows,
+            "mape_percent": round(self.error_after, 2),
+            "worst_percent": round(self.worst_after, 2),
+        }
+        known = {field: {"value": value, "source": source, "confidence": "derived"} for field, value in left.items()}
+        return dump({"name": name, "base": self.arch, "calibrated": True, "validation": known, **tree})
 
 
 def free_fields(arch: Arch, names: Sequence[str]) -> dict[str, float]:
@@ -107,8 +116,11 @@ def fit(
     whole = {path for path in start if _is_whole(arch, path)}
     counts = [{path for path in start if _effective(row, arch, path)} for row in table]
     for row in table:
-        if problem := compare_row(row).problem:
-            raise InputError(f"{row.where}: {row.id} cannot be simulated: {problem}")
+        compared = compare_row(row)
+        if compared.problem:
+            raise InputError(f"{row.where}: {row.id} cannot be simulated: {compared.problem}")
+        if compared.wrong_unit:
+            raise InputError(f"{row.where}: time_ms: {compared.wrong_unit}")
     paths = list(start)
     evaluations = 0
 
@@ -149,6 +161,7 @@ def fit(
         count,
         float(np.mean(np.abs(first[:count]))) * 100,
         float(np.mean(np.abs(last[:count]))) * 100,
+        float(np.max(np.abs(last[:count]))) * 100,
     )
 
 

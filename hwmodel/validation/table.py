@@ -94,6 +94,8 @@ def _check_columns(path: Path, columns: list[str]) -> None:
         raise InputError(f"{path}:1: expected a column {missing[0]}, but it is missing{near} (found: {found})")
     known = (*REQUIRED, *OPTIONAL)
     for name in columns:
+        if columns.count(name) > 1:
+            raise InputError(f"{path}:1: expected each column once, not {name!r} {columns.count(name)} times")
         if name not in known:
             raise InputError(f"{path}:1: {unknown_name('column', name, known)}")
 

@@ -47,6 +47,34 @@ def test_above_the_threshold_is_exit_1(cli: Cli, table: Path) -> None:
     assert "ascend_a3: expected a mean error of at most 5 %, not" in call.err
 
 
+@pytest.mark.parametrize(
+    ("factor", "unit"), [(1e3, "microseconds"), (1e6, "nanoseconds"), (1e-3, "seconds"), (3e3, "microseconds")]
+)
+def test_a_time_in_another_unit_is_named(cli: Cli, table: Path, factor: float, unit: str) -> None:
+    table.write_text(HEAD + ROWS.format(0.0164, 0.0214 * factor), encoding="utf-8")
+    call = cli("validate", "--table", table, "--jobs", 1, "--max-mape", 1e9)
+    assert call.code == 2
+    assert "mine.csv:3: time_ms: expected milliseconds, not " in call.err
+    assert f"is it in {unit}?" in call.err
+    assert "mine.csv:2" not in call.err
+    call = cli("calibrate", "--table", table, "--free", "launch_cycles")
+    assert call.code == 2
+    assert call.err.count("\n") == 1
+    assert f"mine.csv:3: time_ms: expected milliseconds, not {0.0214 * factor:g}" in call.err
+
+
+def test_a_table_of_which_nothing_runs_has_not_met_its_target(cli: Cli, table: Path) -> None:
+    table.write_text(HEAD + ROWS.format(1, 1).replace("1x1,128", "1x1,100"), "utf-8")
+    call = cli("validate", "--table", table, "--json", "--jobs", 1)
+    assert (call.code, call.json["status"]) == (2, "failed")
+
+
+def test_a_column_counts_once(cli: Cli, table: Path) -> None:
+    table.write_text("\n".join(line + "," + line.split(",")[0] for line in table.read_text().splitlines()), "utf-8")
+    call = cli("validate", "--table", table)
+    assert (call.code, call.err) == (2, f"{table}:1: expected each column once, not 'id' 2 times\n")
+
+
 def test_bad_rows_are_told_and_the_others_run(cli: Cli, table: Path) -> None:
     table.write_text(HEAD + ROWS.format(0.0164, 0.0214).replace("512,256,256,1x1,128", "512,256,256,1x1,100"), "utf-8")
     call = cli("validate", "--table", table, "--max-mape", 50, "--jobs", 1)

@@ -47,6 +47,10 @@ def test_writes_a_variant_that_loads_and_says_what_it_is(tmp_path: Path) -> None
     assert source.confidence == "fit"
     assert source.source == "fit to 3 measurements of table.csv, from 14500"
     assert arch.spec.units["cube"] == load_arch("ascend_a3").spec.units["cube"]
+    assert arch.known_error is not None, "the errors of this fit, not those of the machine it began with"
+    assert arch.known_error.measurements == 3
+    assert arch.known_error.worst_percent == pytest.approx(found.worst_after, abs=0.01)
+    assert found.worst_after >= found.error_after
 
 
 def test_refuses_what_cannot_be_fitted() -> None:
