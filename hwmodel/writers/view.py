@@ -169,7 +169,8 @@ def problem_text(result: Result) -> str:
 def tiling_text(result: Result) -> str:
     """One line: kind and parameters of the tiling."""
     tiling = result.tiling
-    rest = ", ".join(f"{name} {_plain(value)}" for name, value in tiling.items() if name != "kind")
+    given = {name: value for name, value in tiling.items() if name != "kind" and value is not None}
+    rest = ", ".join(f"{name} {_plain(value)}" for name, value in given.items())
     kind = str(tiling.get("kind", "none"))
     return f"{kind}: {rest}" if rest else kind
 
