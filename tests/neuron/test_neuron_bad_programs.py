@@ -178,6 +178,7 @@ def test_op_is_needed_once() -> None:
         (sbuf("float32", 130, 4), ("tensors.a", "partitions 0 to 127")),
         (sbuf("float32", 4, 4, bank=1), ("tensors.a.bank", "no banks")),
         (tensor("dram", "float32", 4, 4, offset=4), ("tensors.a.offset", "DRAM")),
+        (tensor("dram", "float32", 10**20, 4), ("tensors.a.shape", "at most 4,294,967,296 bytes")),
         (tensor("l1", "float32", 4, 4), ("tensors.a.space", "dram, sbuf or psum")),
         (sbuf("float32", 4, 4, init=[[1.0] * 4] * 3), ("init.data", "expected 4 rows, not 3")),
         (sbuf("int16", 4, 4, init=[[1.5] * 4] * 4), ("whole numbers",)),

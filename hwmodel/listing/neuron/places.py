@@ -13,6 +13,8 @@ from hwmodel.program.neuron_dtypes import NeuronDtype, neuron_dtype
 
 BANK_BYTES = 2048
 BANKS = 8
+MOST_DRAM_BYTES = 1 << 32
+"""Of a tensor in DRAM: its values are held in memory here."""
 
 
 @dataclass(frozen=True)
@@ -110,6 +112,9 @@ def place_all(models: dict[str, TensorModel], arch: Arch) -> dict[str, Place]:
         rows, cols = model.shape
         if model.space == "dram":
             _refuse_place(name, model)
+            if rows * cols * dtype.bytes > MOST_DRAM_BYTES:
+                came = f"{rows * cols * dtype.bytes:,} bytes for {rows} x {cols} of {dtype.name}"
+                raise InputError(f"tensors.{name}.shape: expected at most {MOST_DRAM_BYTES:,} bytes, not {came}")
             found[name] = Place(name, "dram", dtype, rows, cols, 0, 0, model)
             continue
         offset = _offset(name, model, used[model.space])
