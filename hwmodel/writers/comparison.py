@@ -207,9 +207,20 @@ def _lane(canvas: Canvas, lane: Lane, end: int, left: float, right: float, top: 
 
 
 def _shares(lane: Lane, end: int) -> str:
-    busy, waits = (int((s[:, 1] - s[:, 0]).sum()) if len(s) else 0 for s in (lane.busy, lane.wait_input))
-    space = int((lane.wait_space[:, 1] - lane.wait_space[:, 0]).sum()) if len(lane.wait_space) else 0
-    return f"{100 * busy / end:.0f} % busy, {100 * (waits + space) / end:.0f} % waits"
+    """An engine may have issued one instruction while the next one waits: that time is busy, and counts once."""
+    busy = _covered_ticks(lane.busy)
+    waits = _covered_ticks(np.concatenate([lane.busy, lane.wait_input, lane.wait_space])) - busy
+    return f"{100 * busy / end:.0f} % busy, {100 * waits / end:.0f} % waits"
+
+
+def _covered_ticks(spans: Ticks) -> int:
+    """Ticks that at least one of the spans covers; ``spans`` is [count, 2]."""
+    if not len(spans):
+        return 0
+    spans = spans[np.argsort(spans[:, 0], kind="stable")]
+    reach = np.maximum.accumulate(spans[:, 1])
+    begin = np.maximum(spans[:, 0], np.concatenate([spans[:1, 0], reach[:-1]]))
+    return int(np.maximum(spans[:, 1] - begin, 0).sum())
 
 
 def _legend(canvas: Canvas, y: float) -> None:

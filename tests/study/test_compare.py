@@ -78,6 +78,15 @@ def test_the_lanes_cover_what_the_units_did(found: Comparison) -> None:
             assert int(np.diff(lane.wait_space, axis=1).sum()) == entry.units[lane.unit]["wait_space_cycles"]
 
 
+def test_shares_of_an_engine_with_queues_are_those_of_its_unit() -> None:
+    """Its next load may wait while others are under way: that time is busy, and not both."""
+    entry = entry_of(simulate(load("neuron_gemm_tiled", {"expect": {}}), values="skip"))
+    assert entry.shape is not None
+    for lane in entry.shape.lanes:
+        busy, waits = (int(share) for share in re.findall(r"\d+", writer._shares(lane, entry.shape.end)))
+        assert busy + waits <= 100
+
+
 def test_slower_than_is_by_more_than_the_percentage(found: Comparison) -> None:
     ratio = found.ratio(found.entries[1])
     assert ratio is not None
