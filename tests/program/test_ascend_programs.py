@@ -239,6 +239,7 @@ def change(tensor: str, **fields: Any) -> dict[str, Any]:
     ("tensors", "instructions", "words"),
     [
         (plain(), [{"op": "tlod", "src": "a", "dst": "a1"}], ("unknown operation 'tlod'", "did you mean 'tload'")),
+        (plain(), [{"op": {"kind": "normal"}}], ("instruction 0", "unknown operation")),
         (plain(), [{"op": "tload", "src": "a", "dst": "a0"}], ("expected a tensor in l1, not a0 in l0a",)),
         (plain(), [{"op": "tload", "src": "b", "dst": "a1"}], ("dst: expected the shape of the source [64, 48]",)),
         (change("a1", dtype="fp16"), [{"op": "tload", "src": "a", "dst": "a1"}], ("expected dtype bf16",)),

@@ -52,7 +52,7 @@ class Lowering:
 
     def _step(self, number: int, given: dict[str, Any], positions: Positions) -> None:
         op = given.pop("op", None)
-        if op not in m.MODELS:
+        if not isinstance(op, str) or op not in m.MODELS:
             raise ProgramError(number, str(op), unknown_name("operation", str(op), m.MODELS))
         fields = validate(m.MODELS[op], given, positions, beside=("op",))
         try:
