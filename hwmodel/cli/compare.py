@@ -65,6 +65,8 @@ def command(
     from hwmodel.study.pool import Workers
 
     workers = Workers(engine, jobs, scheduler).checked()
+    if sets and all(_is_folder(name) for name in runs):
+        raise InputError("--set: expected a scenario to change, but these are runs that have ended")
     found: list[Job] = []
     faults: dict[str, HwmodelError] = {}
     for name in runs:
@@ -88,6 +90,9 @@ def command(
         console.json({**result.document(), **status, "files": [str(file) for file in files]})
     elif console.wants_text:
         _print(result, files, console)
+    untimed = [] if limit is None else [entry for entry in result.entries[1:] if not result.ratio(entry)]
+    for entry in untimed:
+        console.error(f"{entry.label}: --fail-above: expected a time here and in the baseline, but there is none")
     for entry in slow:
         ratio = result.ratio(entry) or 1
         console.error(
@@ -98,7 +103,8 @@ def command(
             console.error(f"{entry.label}: values or expectations failed (hwmodel run says more)")
         if entry.note:
             console.note(f"{entry.label}: {entry.note}")
-    return int(bool(slow) or any(entry.failed for entry in result.entries))
+    failed = int(bool(slow) or any(entry.failed for entry in result.entries))
+    return max(failed, InputError.exit_code if untimed else 0)
 
 
 def _run(

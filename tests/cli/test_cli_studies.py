@@ -13,6 +13,9 @@ import polars as pl
 import pytest
 from conftest import Cli  # type: ignore[import-not-found]
 
+from hwmodel.study.journal import Journal
+from hwmodel.study.measure import Record
+
 ONE, TWO = "hif4_512x128x512", "hif4_512x128x512_l0c2"
 
 
@@ -35,6 +38,21 @@ def test_compare_to_one_markdown_file(cli: Cli, here: Path) -> None:
     assert (here / "page.png").read_bytes().startswith(b"\x89PNG")
     assert cli("compare", ONE, TWO, "-o", "only", "--write", "md", "-q").code == 0
     assert [path.name for path in (here / "only").iterdir()] == ["compare.md"]
+
+
+def test_a_limit_on_runs_without_timing_is_not_met_in_silence(cli: Cli) -> None:
+    call = cli("compare", ONE, "quantize_hif4", "--fail-above", "5%", "--write", "none")
+    assert call.code == 2
+    assert "quantize_hif4: --fail-above: expected a time here and in the baseline, but there is none" in call.err
+    assert cli("compare", ONE, "quantize_hif4", "--write", "none").code == 0
+
+
+def test_fields_of_runs_that_have_ended_are_not_set(cli: Cli, here: Path) -> None:
+    assert cli("run", "hif4_64x64x64", "-o", "run", "-q").code == 0
+    call = cli("compare", "run", "run", "--set", "problem.m=16", "--write", "none")
+    assert (call.code, call.err) == (2, "--set: expected a scenario to change, but these are runs that have ended\n")
+    mixed = cli("compare", "run", "hif4_64x64x64", "--set", "problem.m=16", "--set", "expect={}", "--write", "none")
+    assert mixed.code == 0
 
 
 def test_compare_json_is_one_document(cli: Cli) -> None:
@@ -73,9 +91,10 @@ def test_compare_goes_on_after_a_kill(cli: Cli, here: Path) -> None:
         process.kill()
     assert process.returncode == -signal.SIGKILL
     assert [path.suffix for path in (here / "out").iterdir()] == [".jsonl"]
-    lines = journals[0].read_text()
-    assert lines.count("\n") == 1
-    journals[0].write_text(lines.replace('"note":""', '"note":"from the journal"'))
+    with Journal(journals[0], fresh=False) as journal:
+        ((key, record),) = journal.records.items()
+    with Journal(journals[0], fresh=True) as journal:
+        journal.add(key, Record({**record.columns, "note": "from the journal"}))
     call = cli(*arguments, "--resume", "--json")
     assert call.code == 0
     assert call.json["notes"] == [f"{ONE}: from the journal"]
