@@ -29,6 +29,7 @@ RULES: dict[str, Rule] = {
     # the bottom: knows nobody
     "errors": Rule(""),
     "quantities": Rule(""),
+    "placing": Rule("errors"),
     "numerics": Rule("errors quantities", "numpy numba"),
     "neuron_mx": Rule("errors quantities numerics", "numpy"),
     # what is run
@@ -42,7 +43,7 @@ RULES: dict[str, Rule] = {
     "problem": Rule("errors numerics program units", "pydantic"),
     "inputs": Rule("errors numerics neuron_mx units", "numpy pydantic"),
     "tiling": Rule("errors quantities numerics neuron_mx arch inputs problem program units", "numpy pydantic"),
-    "config": Rule("errors numerics arch problem scenario units", "pydantic yaml"),
+    "config": Rule("errors numerics arch placing problem scenario units", "pydantic yaml"),
     "scenario": Rule("__version__ errors numerics arch config inputs listing problem tiling units", "pydantic"),
     "listing": Rule(
         "errors quantities numerics neuron_mx arch config inputs machine problem program result scenario tiling trace "
@@ -64,8 +65,8 @@ RULES: dict[str, Rule] = {
         "errors quantities analysis arch config experiment machine problem program result scenario tiling trace"
     ),
     "study": Rule(
-        "errors quantities numerics analysis arch config engines experiment machine problem program result runs "
-        "scenario tiling trace validation writers",
+        "errors quantities numerics analysis arch config engines experiment machine placing problem program result "
+        "runs scenario tiling trace validation writers",
         "numpy optuna polars matplotlib",
     ),
     "engines": Rule("errors", "distributed dask"),
@@ -73,12 +74,13 @@ RULES: dict[str, Rule] = {
         "__version__ errors quantities arch config engines experiment scenario study tiling", "numpy scipy matplotlib"
     ),
     "writers": Rule(
-        "errors quantities numerics analysis arch explain program result study trace", "numpy matplotlib PIL polars"
+        "errors quantities numerics analysis arch explain placing program result study trace",
+        "numpy matplotlib PIL polars",
     ),
     # the top
     "cli": Rule(
-        "__version__ errors numerics config engines experiment explain listing result runs scenario study tiling units "
-        "validation writers",
+        "__version__ errors numerics config engines experiment explain listing placing result runs scenario study "
+        "tiling units validation writers",
         "typer click rich pydantic",
     ),
     "__init__": Rule("errors experiment result scenario study runs"),

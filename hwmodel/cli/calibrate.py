@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import os
-import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from hwmodel.cli.options import Json, NoColor, Quiet, Verbose, configure
-from hwmodel.errors import InputError
+from hwmodel.placing import replace_file
 
 if TYPE_CHECKING:
     from hwmodel.validation.fit import Fit
@@ -44,7 +42,8 @@ def command(
     console.status("")
     name = f"{found.arch}_fit" if out is None else out.stem
     target = out or Path(f"{name}.yaml")
-    _write(target, found.variant(name, table.name))
+    text = found.variant(name, table.name)
+    replace_file(target, lambda path: path.write_text(text, encoding="utf-8", newline="\n"))
     if as_json:
         console.json(_document(found, target))
     elif console.wants_text:
@@ -67,19 +66,3 @@ def _document(found: Fit, target: Path) -> dict[str, object]:
         "mape_after_percent": found.error_after,
         "file": str(target),
     }
-
-
-def _write(target: Path, text: str) -> None:
-    """Write aside, then rename: the file appears whole."""
-    try:
-        target.parent.mkdir(parents=True, exist_ok=True)
-        handle, aside = tempfile.mkstemp(prefix=".hwmodel-", dir=target.parent)
-        try:
-            with os.fdopen(handle, "w", encoding="utf-8", newline="\n") as file:
-                file.write(text)
-            os.replace(aside, target)  # noqa: PTH105  replaces on all systems
-        except BaseException:
-            Path(aside).unlink(missing_ok=True)
-            raise
-    except OSError as error:
-        raise InputError(f"{target}: cannot be written ({error.strerror or error})") from None

@@ -111,8 +111,8 @@ def _run(
     jobs: list[Job], workers: Workers, target: Path | None, names: list[str], *, resume: bool
 ) -> tuple[Comparison, list[Path]]:
     """Simulate and write. What is done is kept in a journal beside the files until they are all there."""
+    from hwmodel.placing import ASIDE
     from hwmodel.study.compare import compare, digest
-    from hwmodel.study.folder import ASIDE
     from hwmodel.study.journal import Journal
 
     if target is None:
@@ -169,8 +169,9 @@ def _target(out: Path | None, name: str) -> Path:
 
 
 def _write(result: Comparison, jobs: list[Job], target: Path, names: list[str]) -> list[Path]:
+    from hwmodel.placing import replace_file
     from hwmodel.writers import comparison
-    from hwmodel.writers.tables import json_text, replace_file
+    from hwmodel.writers.tables import json_text
 
     picture = next((f"{target.name}.{name}" for name in names if name in ("png", "svg")), None)
     files = []

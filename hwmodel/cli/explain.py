@@ -10,9 +10,9 @@ import typer
 
 from hwmodel.cli.options import Json, NoColor, Quiet, Set, Verbose, configure
 from hwmodel.errors import InputError
+from hwmodel.placing import replace_file
 
 if TYPE_CHECKING:
-    from hwmodel.explain import Explanation
     from hwmodel.result import Result
 
 HTML = "explain.html"
@@ -43,7 +43,9 @@ def command(
     target = None
     if html:
         target = out or (folder or Path()) / HTML
-        _write(explanation, target)
+        from hwmodel.writers.html import write_pages
+
+        replace_file(target, lambda path: write_pages([explanation], path))
     if as_json:
         console.json(explanation.to_dict())
     elif console.wants_text and target is None:
@@ -104,13 +106,3 @@ def _as_it_was(result: Result, summary: dict[str, Any]) -> Result:
         hazards_checked=bool(summary.get("hazards_checked")),
         trace_level=str(summary.get("trace", result.trace_level)),
     )
-
-
-def _write(explanation: Explanation, target: Path) -> None:
-    from hwmodel.writers.html import write_pages
-
-    try:
-        target.parent.mkdir(parents=True, exist_ok=True)
-        write_pages([explanation], target)
-    except OSError as error:
-        raise InputError(f"{target}: cannot be written ({error.strerror or error})") from None

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import shutil
 import sys
-import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -13,6 +12,7 @@ import typer
 
 from hwmodel.cli.options import Json, NoColor, Quiet, Verbose, choice, configure
 from hwmodel.errors import InputError
+from hwmodel.placing import folder_aside, is_stream, put
 
 if TYPE_CHECKING:
     from hwmodel.result import Result
@@ -58,22 +58,22 @@ def command(
 
 
 def _write(result: Result, writer: Writer, target: Path) -> list[Path]:
-    """Write aside, then rename; returns the files, none for stdout."""
+    """Write aside, then put each file in its place; returns the files, none for stdout. A device gets the first."""
+    to_stdout = str(target) == STDOUT
+    place = Path(os.devnull) if to_stdout else target
     try:
-        if str(target) != STDOUT:
-            target.parent.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryDirectory(
-            prefix=".hwmodel-", dir=None if str(target) == STDOUT else target.parent, ignore_cleanup_errors=True
-        ) as aside:
-            name = writer.filename if str(target) == STDOUT else target.name
-            written = writer.write(result, Path(aside) / name)
-            if str(target) == STDOUT:
+        with folder_aside(place) as aside:
+            written = writer.write(result, aside / (writer.filename if to_stdout else target.name))
+            if to_stdout:
                 with written[0].open("rb") as file:
                     shutil.copyfileobj(file, sys.stdout.buffer)
                 return []
+            if is_stream(target):
+                put(written[0], target)
+                return [target]
             places = [target.with_name(path.name) for path in written]
             for path, place in zip(written, places, strict=True):
-                os.replace(path, place)  # noqa: PTH105  replaces on all systems
+                put(path, place)
             return places
     except BrokenPipeError:
         raise

@@ -91,8 +91,9 @@ def command(
 
 
 def _write(found: Sweep, folder: Path, cost: str | None) -> list[Path]:
+    from hwmodel.placing import replace_file
     from hwmodel.writers import sweep_plots
-    from hwmodel.writers.tables import replace_file, write_table
+    from hwmodel.writers.tables import write_table
 
     files = write_table(found.table(), folder, "sweep", found.document())
     return [*files, replace_file(folder / "sweep.png", lambda path: sweep_plots.write(found, path, cost))]

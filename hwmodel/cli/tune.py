@@ -101,7 +101,8 @@ def command(
 
 
 def _write(found: Tuned, folder: Path, text: str) -> list[Path]:
-    from hwmodel.writers.tables import replace_file, write_table
+    from hwmodel.placing import replace_file
+    from hwmodel.writers.tables import write_table
 
     best = replace_file(folder / BEST, lambda path: path.write_text(text, encoding="utf-8"))
     return [best, *write_table(found.table(), folder, "tune", found.document())]

@@ -20,10 +20,10 @@ from typing import NoReturn
 
 from hwmodel.config.resources import RESOLVED, shown_path
 from hwmodel.errors import InputError
+from hwmodel.placing import ASIDE
 
 MARKER = RESOLVED
 """Every run folder has this file."""
-ASIDE = ".hwmodel-"
 ATTEMPTS = 1000
 LOOKS, LOOK_SECONDS = 5, 0.02
 

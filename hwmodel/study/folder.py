@@ -6,10 +6,10 @@ from pathlib import Path
 
 from hwmodel.config.resources import shown_path
 from hwmodel.errors import InputError
+from hwmodel.placing import ASIDE
 from hwmodel.study.journal import NAME
 
 RUNS = Path("reports") / "runs"
-ASIDE = ".hwmodel-"
 
 
 def study_folder(out: Path | None, name: str) -> Path:

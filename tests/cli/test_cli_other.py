@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import threading
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -261,3 +263,17 @@ def test_json_has_no_colours_and_ends_with_a_newline(cli: Cli) -> None:
     out = cli("list", "--json").out
     assert out.endswith("]\n")
     assert json.loads(out)
+
+
+def test_export_and_explain_never_replace_a_device(cli: Cli, run: Path, here: Path) -> None:
+    pipe = here / "pipe"
+    os.mkfifo(pipe)
+    for arguments in (["export", run, "--to", "out"], ["explain", run, "--html", "--no-whatif"]):
+        found: list[bytes] = []
+        reader = threading.Thread(target=lambda found=found: found.append(pipe.read_bytes()))  # type: ignore[misc]
+        reader.start()
+        assert cli(*arguments, "-o", pipe).code == 0
+        reader.join(10)
+        assert found[0]
+        assert pipe.is_fifo()
+    assert not (here / "pipe.npy").exists()
