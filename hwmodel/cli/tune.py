@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, cast
+from typing import TYPE_CHECKING, Annotated, Any, cast
 
 import typer
 
@@ -17,6 +17,7 @@ from hwmodel.cli.options import (
     Resume,
     Scheduler,
     Set,
+    Values,
     Verbose,
     choice,
     configure,
@@ -38,6 +39,7 @@ def command(
     sets: Set = None,
     out: Out = None,
     as_json: Json = False,
+    values: Values = "skip",
     max_cores: Annotated[
         int | None, typer.Option("--max-cores", metavar="N", help="Most cores to use [all of the machine].")
     ] = None,
@@ -59,6 +61,7 @@ def command(
     """Find the fastest tiling: simulate in the order of lower bounds until none can beat the best; write best.yaml."""
     console = configure(context, quiet=quiet, verbose=verbose, as_json=as_json, no_color=no_color)
     choice("--search", search, SEARCHES)
+    choice("--values", values, ("check", "skip"))
     for flag, value in (("--max-cores", max_cores), ("--trials", trials)):
         if value is not None and value < 1:
             raise InputError(f"{flag}: expected a number of at least 1, not {value}")
@@ -87,16 +90,23 @@ def command(
             )
         except InputError as error:
             raise loaded.locate(error, "tiling") from error
-    hazards = check_best(found)
+    hazards, verdict = check_best(found, cast("Any", values))
     expect = {"values": "bit_exact"} if loaded.expect.values is not None else {}
     text = best_file(found, Template.read(scenario, sets), expect, folder)
     files = _write(found, folder, text)
     if as_json:
-        console.json({**found.document(), "hazards": list(hazards), "files": [str(file) for file in files]})
+        status = "skipped" if verdict is None else verdict.status
+        checked = {"hazards": list(hazards), "values": status}
+        console.json({**found.document(), **checked, "files": [str(file) for file in files]})
     elif console.wants_text:
         _print(found, files, console)
+        if verdict is not None and verdict.status == "bit_exact":
+            console.out(f"values of the best tiling: all {verdict.elements:,} are those of the reference")
     for hazard in hazards:
         console.error(f"{found.name}: hazard in the best tiling: {hazard}")
+    if verdict is not None and verdict.status == "mismatch":
+        console.error(f"{found.name}: {verdict.mismatches} values of the best tiling differ, first {verdict.first}")
+        return 1
     return HwmodelError.exit_code if hazards else 0
 
 

@@ -17,8 +17,10 @@ from hwmodel.config.dump import dump
 from hwmodel.config.overrides import Override
 from hwmodel.config.reader import read_text
 from hwmodel.errors import InputError
+from hwmodel.result import Values
 from hwmodel.scenario import Scenario
 from hwmodel.study.journal import Journal
+from hwmodel.study.measure import ValueMode
 from hwmodel.study.points import Template
 from hwmodel.study.pool import Workers
 from hwmodel.study.search import Progress, State, by_bounds, climb, sample, seeds
@@ -174,14 +176,14 @@ def best_file(tuned: Tuned, template: Template, expect: dict[str, Any], folder: 
     return dump(data)
 
 
-def check_best(tuned: Tuned) -> tuple[str, ...]:
-    """Hazards of the best tiling: none, or the search is wrong."""
-    from hwmodel.experiment import FULL_LIMIT, prepare
+def check_best(tuned: Tuned, values: ValueMode = "skip") -> tuple[tuple[str, ...], Values | None]:
+    """Hazards of the best tiling (none, or the search is wrong), and with ``values="check"`` what its bits are."""
+    from hwmodel.experiment import FULL_LIMIT, prepare, run
 
     ready = prepare(tuned.best_scenario)
-    if ready.program is None or ready.program.count > FULL_LIMIT:
-        return ()
-    return tuple(str(hazard) for hazard in ready.hazards())
+    small = ready.program is not None and ready.program.count <= FULL_LIMIT
+    hazards = tuple(str(hazard) for hazard in ready.hazards()) if small else ()
+    return hazards, run(ready).values if values == "check" else None
 
 
 __all__ = ["Tuned", "best_file", "check_best", "tune"]

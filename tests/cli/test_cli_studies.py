@@ -250,6 +250,8 @@ def test_tune_json_and_trials(cli: Cli) -> None:
     assert call.json["proven"] is True
     assert call.json["best"]["cycles"] <= call.json["runner_up"]["cycles"]
     assert call.json["hazards"] == []
+    assert call.json["values"] == "skipped"
+    assert cli("tune", "small.yaml", "--json", "--values", "check").json["values"] == "bit_exact"
     for flag in ("--trials", "--max-cores"):
         assert f"{flag}: expected a number of at least 1" in cli("tune", "small.yaml", flag, "0").error
     assert "--search: expected one of auto, bounds, optuna" in cli("tune", "small.yaml", "--search", "luck").error

@@ -146,7 +146,9 @@ def test_a_journal_spares_what_was_done(tmp_path: Path) -> None:
 def test_best_yaml_is_ready_to_run(tmp_path: Path, own_arch: bool) -> None:
     overrides = {"tiling.kind": "blocked", **({"arch.clock_mhz": 1000} if own_arch else {})}
     found = tune(load("hif4_128x128x128", overrides), max_cores=1, workers=ALONE)
-    assert check_best(found) == ()
+    assert check_best(found) == ((), None)
+    hazards, verdict = check_best(found, "check")
+    assert (hazards, verdict and verdict.status) == ((), "bit_exact")
     text = best_file(found, Template.read("hif4_128x128x128", overrides), {"values": "bit_exact"}, tmp_path)
     (tmp_path / "best.yaml").write_text(text)
     assert ("arch: ascend_a6" in text) is not own_arch
