@@ -10,7 +10,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from hwmodel.config.overrides import Override
-from hwmodel.errors import InputError
+from hwmodel.config.positions import SET
+from hwmodel.errors import ConfigError, InputError
 from hwmodel.scenario import Scenario
 from hwmodel.study.journal import Journal
 from hwmodel.study.measure import Record, Task, ValueMode, task_of
@@ -163,7 +164,11 @@ def _hashable(point: Point) -> Any:
 
 
 def _short(error: InputError) -> str:
-    return " ".join(str(error).split())
+    """In one line; a field that the point itself sets is not called an override."""
+    text = str(error)
+    if isinstance(error, ConfigError) and error.where.startswith(SET):
+        text = f"{error.field}: {error.problem}"
+    return " ".join(text.split())
 
 
 def _row(settings: Row, record: Record) -> Row:

@@ -77,7 +77,9 @@ def test_any_number_of_jobs_gives_the_same_table() -> None:
 
 def test_no_valid_point_is_exit_2() -> None:
     assert swept({"problem.m": [0, -1]}).code == 2
-    assert swept({"problem.m": [0, 64]}).code == 0
+    mixed = swept({"problem.m": [0, 64]})
+    assert mixed.code == 0
+    assert mixed.rows[-1]["problem"] == "problem.m: expected a number greater than 0, not 0"
 
 
 def test_columns_are_typed() -> None:
