@@ -169,15 +169,15 @@ def problem_text(result: Result) -> str:
 def tiling_text(result: Result) -> str:
     """One line: kind and parameters of the tiling."""
     tiling = result.tiling
-    given = {name: value for name, value in tiling.items() if name != "kind" and value is not None}
-    rest = ", ".join(f"{name} {_plain(value)}" for name, value in given.items())
+    parts = [(name, _plain(value)) for name, value in tiling.items() if name != "kind" and value is not None]
+    rest = ", ".join(f"{name} {text}" for name, text in parts if text)
     kind = str(tiling.get("kind", "none"))
     return f"{kind}: {rest}" if rest else kind
 
 
 def _plain(value: object) -> str:
     if isinstance(value, dict):
-        return " ".join(f"{name}:{_plain(inner)}" for name, inner in value.items())
+        return " ".join(f"{name}:{_plain(inner)}" for name, inner in value.items() if inner is not None)
     if isinstance(value, list | tuple):
         return " x ".join(_plain(inner) for inner in value)
     return str(value)
