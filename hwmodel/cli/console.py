@@ -5,11 +5,12 @@ from __future__ import annotations
 import json
 import os
 import sys
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any, TextIO
 
-from hwmodel.errors import HwmodelError
+from hwmodel.errors import HwmodelError, InputError
 
 
 @dataclass
@@ -21,6 +22,9 @@ class Console:
     as_json: bool = False
     no_color: bool = False
     has_status: bool = False
+    has_json: bool = False
+    errors: list[str] = field(default_factory=list)
+    """What has gone wrong, for the document that ``--json`` prints in place of a result."""
 
     @property
     def color(self) -> bool:
@@ -35,11 +39,23 @@ class Console:
     def out(self, text: str) -> None:
         """Print a result."""
         self.status("")
-        sys.stdout.write(text if text.endswith("\n") else text + "\n")
+        with _stdout():
+            sys.stdout.write(text if text.endswith("\n") else text + "\n")
+
+    def flush(self) -> None:
+        """Let everything printed so far reach stdout. InputError where it cannot, as on a full disk."""
+        with _stdout():
+            sys.stdout.flush()
 
     def json(self, document: Any) -> None:
         """Print the one JSON document."""
         self.out(json.dumps(document, indent=2, ensure_ascii=False))
+        self.has_json = True
+
+    def json_of_errors(self) -> None:
+        """The one JSON document of a call that had no result: what went wrong."""
+        if not self.has_json:
+            self.json({"schema_version": 1, "error": "; ".join(self.errors) or "failed"})
 
     def note(self, text: str) -> None:
         """Print to stderr, unless quiet."""
@@ -47,10 +63,13 @@ class Console:
             self.error(text)
 
     def error(self, text: object) -> None:
-        """Print one line to stderr."""
+        """Print one line to stderr, where anybody reads it."""
         self.status("")
-        sys.stdout.flush()
-        print(" ".join(str(text).split()), file=sys.stderr, flush=True)  # noqa: T201  the one place
+        self.flush()
+        try:
+            print(" ".join(str(text).split()), file=sys.stderr, flush=True)  # noqa: T201  the one place
+        except OSError:
+            discard(sys.stderr)
 
     def fail(self, error: HwmodelError, name: str = "") -> int:
         """Print an error in one line, with the traceback before it if verbose; returns its exit code."""
@@ -59,7 +78,9 @@ class Console:
 
             self.status("")
             traceback.print_exception(error)
-        self.error(f"{name}: {error}" if name else error)
+        text = f"{name}: {error}" if name else str(error)
+        self.errors.append(text)
+        self.error(text)
         return error.exit_code
 
     def status(self, text: str) -> None:
@@ -92,6 +113,22 @@ class Console:
         for row in texts:
             table.add_row(*(Text(cell) for cell in row))
         RichConsole(color_system="auto" if self.color else None, highlight=False).print(table)
+
+
+def discard(stream: TextIO) -> None:
+    """Let what is printed to a stream that failed go nowhere, also what it still holds when the process ends."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
+
+
+@contextmanager
+def _stdout() -> Iterator[None]:
+    try:
+        yield
+    except BrokenPipeError:
+        raise
+    except OSError as error:
+        discard(sys.stdout)
+        raise InputError(f"stdout: cannot be written ({error.strerror or error})") from None
 
 
 def _text(cell: object) -> str:

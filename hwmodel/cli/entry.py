@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import errno
 import gc
 import os
 import signal
 import sys
 from importlib import import_module
+from pathlib import Path
 
-from hwmodel.cli.console import Console
-from hwmodel.errors import HwmodelError
+from hwmodel.cli.console import Console, discard
+from hwmodel.errors import HwmodelError, InputError
 
 COMMANDS = {
     "run": "hwmodel.cli.run",
@@ -38,6 +40,7 @@ def run_process(arguments: list[str]) -> int:
     os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "1")  # looking for some takes longer than reading a scenario
     gc.set_threshold(GC_THRESHOLD)
     _end_tidily()
+    _open_streams()
     code = run(arguments)
     gc.freeze()  # or the interpreter looks through everything once more on its way out
     return code
@@ -57,17 +60,33 @@ def _end_tidily() -> None:
             signal.signal(number, end)
 
 
+def _open_streams() -> None:
+    """Open what the caller has closed (``>&-``): else the next file that is opened becomes our stdout."""
+    while (number := os.open(os.devnull, os.O_RDWR)) <= 2:
+        pass
+    os.close(number)
+    for name in ("stdin", "stdout", "stderr"):
+        if getattr(sys, name) is None:
+            setattr(sys, name, Path(os.devnull).open("r" if name == "stdin" else "w", encoding="utf-8"))  # noqa: SIM115
+
+
 def run(arguments: list[str]) -> int:
     """Run one command and return its exit code. Errors are reported; only KeyboardInterrupt is raised."""
     console = Console(verbose="-v" in arguments or "--verbose" in arguments)
     try:
-        code = _call(arguments, console)
-        sys.stdout.flush()
-    except BrokenPipeError:
-        # Whoever read our output has gone, as with `| head`: say nothing, also not at exit.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        try:
+            code = _call(arguments, console)
+        except BrokenPipeError:
+            raise
+        except Exception as error:
+            code = _report(error, console)
+        if code >= USAGE and "--json" in arguments:
+            console.json_of_errors()
+        console.flush()
+    except BrokenPipeError:  # whoever read our output has gone, as with `| head`: say nothing, also not at exit
+        discard(sys.stdout)
         return 0
-    except Exception as error:
+    except InputError as error:
         return _report(error, console)
     finally:
         console.status("")
@@ -78,6 +97,11 @@ def _call(arguments: list[str], console: Console) -> int:
     import typer
 
     from hwmodel.cli.app import CarriedError, application
+
+    try:
+        Path.cwd()
+    except OSError as error:
+        raise InputError(f"expected a current folder, but {error.strerror or error}") from None
 
     wanted = next((argument for argument in arguments if argument in COMMANDS), None)
     commands = {name: import_module(module) for name, module in COMMANDS.items() if wanted in (None, name)}
@@ -103,11 +127,15 @@ def _report(error: Exception, console: Console) -> int:
         traceback.print_exception(error)
     message = getattr(error, "format_message", None)
     if message is not None:
-        console.error(f"hwmodel: {message() or 'expected a command'} (see hwmodel --help)")
-        return USAGE
-    if isinstance(error, MemoryError):
-        console.error("out of memory")
-        return FAILED
-    hint = "" if console.verbose else " (-v shows where)"
-    console.error(f"internal error: {type(error).__name__}: {error}{hint}")
-    return FAILED
+        text, code = f"hwmodel: {message() or 'expected a command'} (see hwmodel --help)", USAGE
+    elif isinstance(error, OSError) and error.errno == errno.ENOSPC and error.filename is None:
+        discard(sys.stdout)  # typer prints help and version itself
+        text, code = f"stdout: cannot be written ({error.strerror})", USAGE
+    elif isinstance(error, MemoryError):
+        text, code = "out of memory", FAILED
+    else:
+        hint = "" if console.verbose else " (-v shows where)"
+        text, code = f"internal error: {type(error).__name__}: {error}{hint}", FAILED
+    console.errors.append(text)
+    console.error(text)
+    return code

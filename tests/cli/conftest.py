@@ -35,9 +35,9 @@ class Call:
 
     @property
     def error(self) -> str:
-        """The one line on stderr; nothing on stdout."""
-        assert self.out == ""
+        """The one line on stderr; nothing on stdout but, with ``--json``, the document that says the same."""
         assert self.err.count("\n") == 1, self.err
+        assert not self.out or self.json == {"schema_version": 1, "error": self.err.rstrip("\n")}
         return self.err.rstrip("\n")
 
 

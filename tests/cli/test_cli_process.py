@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import subprocess
@@ -85,7 +86,7 @@ def test_ctrl_c_leaves_no_half_written_folder(here: Path) -> None:
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
 def test_a_process_that_is_told_to_end_leaves_no_file_aside(here: Path, number: signal.Signals) -> None:
-    script = SLOW.replace('sys.exit(main(', "sys.argv[1:] = (").replace('"-q"]))', '"-q"])\nsys.exit(main())')
+    script = SLOW.replace("sys.exit(main(", "sys.argv[1:] = (").replace('"-q"]))', '"-q"])\nsys.exit(main())')
     process = subprocess.Popen(
         [sys.executable, "-c", script], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=here
     )
@@ -128,3 +129,41 @@ def test_two_processes_may_run_the_same_scenario(here: Path) -> None:
     assert sorted(path.name for path in folder.iterdir()) == [
         "out.bin", "out.npy", "result.json", "scenario.resolved.yaml"
     ]  # fmt: skip
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs a device that is always full")
+@pytest.mark.parametrize("arguments", [["list"], ["schema"], ["check", "small.yaml"], ["--help"]])
+def test_a_full_stdout_is_one_line(here: Path, arguments: list[str]) -> None:
+    with Path("/dev/full").open("w") as full:
+        done = subprocess.run([*HWMODEL, *arguments], stdout=full, stderr=subprocess.PIPE, text=True, check=False)
+        assert (done.returncode, done.stderr) == (2, "stdout: cannot be written (No space left on device)\n")
+        done = subprocess.run([*HWMODEL, "check", "none.yaml"], stderr=full, check=False)
+        assert done.returncode == 2
+
+
+@pytest.mark.skipif(os.name != "posix", reason="closes streams in a shell")
+@pytest.mark.parametrize("closed", ["<&-", ">&-", "2>&-", "<&- >&- 2>&-"])
+def test_closed_streams_are_no_error(here: Path, closed: str) -> None:
+    command = f"{sys.executable} -m hwmodel run small.yaml -o x {closed}"
+    done = subprocess.run(["sh", "-c", command], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert (here / "x" / "out.bin").stat().st_size == 32 * 64 * 2
+    assert subprocess.run(["sh", "-c", f"{sys.executable} -m hwmodel run no {closed}"], check=False).returncode == 2
+
+
+@pytest.mark.skipif(os.name != "posix", reason="removes the folder it is in")
+def test_a_current_folder_that_is_gone(here: Path) -> None:
+    command = f"mkdir gone && cd gone && rmdir ../gone && {sys.executable} -m hwmodel list arch"
+    environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])}
+    done = subprocess.run(["sh", "-c", command], capture_output=True, text=True, check=False, env=environment)
+    assert (done.returncode, done.stderr) == (2, "expected a current folder, but No such file or directory\n")
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [["run", "none.yaml"], ["run", "small.yaml", "--bogus"], ["check", "none.yaml", "x"], ["list", "x"]],
+)
+def test_json_is_one_document_also_when_it_fails(here: Path, arguments: list[str]) -> None:
+    done = subprocess.run([*HWMODEL, *arguments, "--json"], capture_output=True, text=True, check=False)
+    assert done.returncode == 2
+    assert json.loads(done.stdout) == {"schema_version": 1, "error": "; ".join(done.stderr.splitlines())}
