@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import hashlib
+import math
 import platform
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -43,6 +44,9 @@ FULL_LIMIT = 20_000
 A program that the user wrote is always searched; those of tilings have none by construction (contract tests), so a run
 that skips values, as sweeps do, does not look.
 """
+
+LARGE_BLOCK, MAX_BLOCKS = (256, 512, 512), 1_000_000
+"""m, k, n of about what one instruction works on at most, and how many of them a program may have."""
 
 TWO_THREADS = 1 << 20
 """Elements of A and B from which on each is made in a thread of its own."""
@@ -138,6 +142,7 @@ def prepare(scenario: Scenario) -> Prepared:
     if tiling.family != scenario.arch.spec.family:
         legal = ", ".join(name for name, other in TILINGS.items() if other.family == scenario.arch.spec.family)
         raise InputError(f"tiling.kind: {scenario.arch.name} has {legal}, not {tiling.kind}")
+    _refuse_huge(problem)
     plan = tiling.plan(problem, scenario.accumulate, scenario.arch, scenario.tiling)
     golden = {}
     if scenario.expect.out is not None:
@@ -151,6 +156,16 @@ def prepare(scenario: Scenario) -> Prepared:
     prepared = Prepared(scenario, plan, golden, files)
     _ = prepared.program  # what cannot be lowered is told before anything runs
     return prepared
+
+
+def _refuse_huge(problem: MatmulProblem) -> None:
+    """Refuse what becomes too long a program: it would be built for minutes before the memory is full."""
+    extents = (problem.m, problem.k, problem.n)
+    blocks = math.prod(-(-extent // size) for extent, size in zip(extents, LARGE_BLOCK, strict=True))
+    if blocks > MAX_BLOCKS:
+        shape, block = (" x ".join(str(size) for size in sizes) for sizes in (extents, LARGE_BLOCK))
+        limit = f"at most {MAX_BLOCKS:,} blocks of {block} (m, k, n)"
+        raise InputError(f"problem: expected {limit}, which is a program that fits the memory, not {shape}")
 
 
 def _prepare_listing(scenario: Scenario) -> Prepared:

@@ -232,8 +232,11 @@ def read_slots(path: Path, rows: int, cols: int, field: str) -> NDArray[np.uint8
 
 def read_values(path: Path, shape: tuple[int, int], field: str) -> F32:
     """fp32 values from a ``.npy`` of floats or integers with exactly this shape."""
+    import tokenize
+
     from numpy.lib import format as npy
 
+    _refuse_stream(path, field)
     try:
         with path.open("rb") as file:
             version = npy.read_magic(file)
@@ -242,7 +245,7 @@ def read_values(path: Path, shape: tuple[int, int], field: str) -> F32:
             start = file.tell()
     except OSError as error:
         raise _unreadable(path, field, error) from None
-    except (ValueError, SyntaxError, RecursionError, MemoryError):
+    except (ValueError, SyntaxError, RecursionError, MemoryError, tokenize.TokenError):
         raise InputError(f"{field}: {path}: expected a .npy file, not one with this header") from None
     if dtype.kind not in "fiu" or dtype.itemsize > 8:
         raise InputError(f"{field}: {path}: expected floats or integers of at most 64 bits, not {dtype}")
@@ -330,15 +333,24 @@ def _finite(source: NpyInput, values: F32, field: str) -> F32:
 
 
 def _read_bytes(path: Path, size: int, what: str, field: str) -> NDArray[np.uint8]:
+    _refuse_stream(path, field)
     try:
         found = path.stat().st_size
-        if found == size and path.is_file():
+        if found == size:
             return np.fromfile(path, np.uint8, size)
-        if path.is_dir():
-            raise InputError(f"{field}: {path}: expected a file, not a folder")
     except OSError as error:
         raise _unreadable(path, field, error) from None
     raise InputError(f"{field}: {path}: expected {size:,} bytes ({what}), not {found:,}")
+
+
+def _refuse_stream(path: Path, field: str) -> None:
+    """A pipe would be waited for, a device has no size."""
+    try:
+        if path.is_file() or not path.exists():
+            return
+    except OSError as error:
+        raise _unreadable(path, field, error) from None
+    raise InputError(f"{field}: {path}: expected a file, not a {'folder' if path.is_dir() else 'device or pipe'}")
 
 
 def _unreadable(path: Path, field: str, error: OSError) -> InputError:

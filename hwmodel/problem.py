@@ -12,6 +12,7 @@ from hwmodel.program.instructions import Cast, Order
 from hwmodel.units.base import Spec
 
 Extent = Annotated[int, Field(gt=0, strict=True)]
+Factor = Annotated[float, Field(allow_inf_nan=False)]
 OUTPUTS = ("fp32", "fp16", "bf16", "fp8_e4m3", "fp8_e5m2", "fp8_e3m4", "hif8", "int8", "uint8", "int32")
 
 
@@ -27,7 +28,7 @@ class Epilogue(Spec):
 
     relu: bool = Field(default=False, description="negative results become 0, before scale and offset")
     saturate: bool | None = Field(default=None, description="clamp to the largest finite value; default by dtype")
-    scale: float | tuple[float, ...] | None = Field(default=None, description="one factor, or one for each column")
+    scale: Factor | tuple[Factor, ...] | None = Field(default=None, description="one factor, or one for each column")
     offset: int = Field(default=0, ge=0, le=511, description="added before an integer cast")
 
 

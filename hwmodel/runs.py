@@ -4,12 +4,28 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from types import NoneType
 
 from hwmodel.config.resources import RESOLVED, normal
 from hwmodel.config.runfolder import written_aside
-from hwmodel.errors import InputError, SimulationError
+from hwmodel.errors import InputError
 from hwmodel.result import SCHEMA_VERSION, Result
 from hwmodel.writers import DEFAULT, WRITERS
+
+SUMMARY: dict[str, tuple[type, ...]] = {
+    "name": (str,),
+    "arch": (str,),
+    "cycles": (int, NoneType),
+    "time_us": (int, float, NoneType),
+    "values": (dict,),
+    "expect": (dict,),
+    "hazards": (list,),
+    "units": (dict,),
+    "traffic": (dict,),
+    "work": (dict,),
+    "tiling": (dict,),
+}
+"""What ``result.json`` holds, as far as it is read again."""
 
 
 def save(result: Result, folder: Path, write: tuple[str, ...] | None = None) -> Path:
@@ -33,14 +49,19 @@ def read_summary(folder: Path) -> dict[str, object]:
     """``result.json`` of a run folder; InputError where it is missing, cut short or of another version."""
     path = folder / "result.json"
     try:
+        if not path.is_file():  # a pipe would be waited for
+            raise FileNotFoundError
         document = json.loads(path.read_text(encoding="utf-8"))
     except OSError:
         raise InputError(f"{folder}: incomplete run folder: result.json is missing") from None
-    except ValueError:
+    except (ValueError, RecursionError):
         raise InputError(f"{folder}: incomplete run folder: result.json is not whole") from None
     found = document.get("schema_version") if isinstance(document, dict) else None
-    if found != SCHEMA_VERSION:
+    if found != SCHEMA_VERSION or isinstance(found, bool):
         raise InputError(f"{path}: expected schema_version {SCHEMA_VERSION}, not {found}")
+    for name, kinds in SUMMARY.items():
+        if not isinstance(document.get(name), kinds) or isinstance(document[name], bool):
+            raise InputError(f"{path}: {name}: not what a run writes there")
     return dict(document)
 
 
@@ -59,7 +80,7 @@ def load_folder(folder: Path) -> Result:
     skipped = isinstance(values, dict) and values.get("status") == "skipped"
     result = simulate(load(folder / RESOLVED), values="skip" if skipped else "check")
     if summary is not None and summary.get("cycles") != result.cycles:
-        raise SimulationError(
+        raise InputError(
             f"{folder}: the run had {summary.get('cycles')} cycles, this version gives {result.cycles}; run it again"
         )
     return result

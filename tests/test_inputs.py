@@ -106,7 +106,7 @@ def refused(tmp_path: Path, shape: tuple[int, int] = (3, 4), **fields: Any) -> s
 def test_a_file_that_is_not_there(tmp_path: Path) -> None:
     assert "a.npy: expected a file, but there is none of that name" in refused(tmp_path)
     (tmp_path / "a.npy").mkdir()
-    assert "a.npy: expected a file, but it cannot be read" in refused(tmp_path)
+    assert "a.npy: expected a file, not a folder" in refused(tmp_path)
 
 
 def test_a_wrong_shape(tmp_path: Path) -> None:

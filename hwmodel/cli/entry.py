@@ -11,6 +11,7 @@ from importlib import import_module
 from pathlib import Path
 
 from hwmodel.cli.console import Console, discard
+from hwmodel.config.resources import shortened
 from hwmodel.errors import HwmodelError, InputError
 
 COMMANDS = {
@@ -131,6 +132,8 @@ def _report(error: Exception, console: Console) -> int:
     elif isinstance(error, OSError) and error.errno == errno.ENOSPC and error.filename is None:
         discard(sys.stdout)  # typer prints help and version itself
         text, code = f"stdout: cannot be written ({error.strerror})", USAGE
+    elif isinstance(error, OSError) and error.filename is not None:
+        text, code = f"{shortened(str(error.filename))}: {error.strerror}", USAGE
     elif isinstance(error, MemoryError):
         text, code = "out of memory", FAILED
     else:

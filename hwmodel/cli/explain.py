@@ -76,7 +76,6 @@ def _result(run: str, sets: list[str] | None) -> tuple[Result, Path | None]:
 def _earlier(folder: Path) -> Result:
     """An earlier run, its timing simulated again; what it said about values still holds."""
     from hwmodel.config.resources import RESOLVED
-    from hwmodel.errors import SimulationError
     from hwmodel.experiment import simulate
     from hwmodel.runs import read_summary
     from hwmodel.scenario import load
@@ -86,7 +85,7 @@ def _earlier(folder: Path) -> Result:
     summary = read_summary(folder)
     result = simulate(load(folder / RESOLVED), values="skip")
     if summary.get("cycles") != result.cycles:
-        raise SimulationError(
+        raise InputError(
             f"{folder}: the run had {summary.get('cycles')} cycles, this version gives {result.cycles}; run it again"
         )
     return _as_it_was(result, summary)

@@ -21,6 +21,7 @@ from hwmodel.units.cube import CubeSpec
 from hwmodel.units.textract import TExtractSpec
 
 ARCH: FieldPath = ("arch",)
+MAX_BASES = 50
 NEEDS: dict[str, dict[str, tuple[str, ...]]] = {
     "ascend": {
         "units": ("tload", "textract", "cube", "fixpipe"),
@@ -71,6 +72,8 @@ def _read_file(
     if path in seen:
         chain = " -> ".join(each.name for each in (*seen[seen.index(path) :], path))
         raise positions.error(field, f"expected a base that does not come back to itself, not {chain}")
+    if len(seen) == MAX_BASES:
+        raise positions.error(field, f"expected at most {MAX_BASES} bases, each on top of the next")
     document = read_file(path, shown_path(path))
     places = Positions((FileLayer(document),))
     if not isinstance(document.data, dict):

@@ -120,7 +120,12 @@ def _loader() -> Any:
     base: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
     class PlainLoader(base):  # type: ignore[misc]
+        count = 0
+
         def resolve(self, kind: type, _: str | None, implicit: Any) -> str:
+            self.count += 1
+            if self.count > MAX_NODES:
+                raise yaml.YAMLError(f"it has more than {MAX_NODES:,} values")
             if kind is yaml.ScalarNode:
                 return _PLAIN if implicit[0] else _CORE + "str"
             return _CORE + ("map" if kind is yaml.MappingNode else "seq")
@@ -213,7 +218,7 @@ class _Builder:
 
 def _syntax(error: Any) -> str:
     context = f" {_one_line(error.context)}" if error.context else ""
-    return f"expected YAML text, but {_one_line(error.problem)}{context}"
+    return f"expected YAML text, but {_one_line(error.problem).removeprefix('but ')}{context}"
 
 
 def _one_line(text: object) -> str:

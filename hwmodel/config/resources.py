@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import errno
 import os
+import stat
 from functools import cache
 from pathlib import Path
 
@@ -43,15 +45,25 @@ def find_arch(name: str, base: Path) -> Path:
 def find_scenario(name: str | os.PathLike[str]) -> Path:
     """File of a scenario: a path, or the name of one that ships. InputError where there is neither."""
     path, text = Path(name), os.fspath(name)
-    if path.is_file():
+    if not text:
+        raise InputError("expected a scenario, not an empty name")
+    try:
+        mode = path.stat().st_mode
+    except (OSError, ValueError) as error:
+        mode = 0
+        if getattr(error, "errno", None) not in (None, errno.ENOENT, errno.ENOTDIR):
+            raise InputError(f"{shortened(text)}: expected a scenario file, but {_reason(error)}") from None
+    if stat.S_ISREG(mode):
         return path
-    if path.is_dir() and text not in shipped_scenarios():
+    if stat.S_ISDIR(mode) and text not in shipped_scenarios():
         hint = f"; the scenario of that run is {path / RESOLVED}" if (path / RESOLVED).is_file() else ""
         raise InputError(f"{text}: expected a scenario, not a folder{hint}")
     shipped = shipped_scenarios()
     short = {key.rsplit("/", 1)[-1]: key for key in shipped}
     if text in shipped or text in short:
         return shipped.get(text) or shipped[short[text]]
+    if mode and not stat.S_ISDIR(mode):
+        raise InputError(f"{text}: expected a scenario file, not a device or pipe")
     if looks_like_path(text):
         raise InputError(f"{text}: expected a scenario file, but there is none of that name")
     near = did_you_mean(text, shipped)
@@ -61,6 +73,15 @@ def find_scenario(name: str | os.PathLike[str]) -> Path:
 def looks_like_path(name: str) -> bool:
     """True for what can only be a path: it has a folder or a YAML suffix."""
     return "/" in name or os.sep in name or name.endswith((".yaml", ".yml"))
+
+
+def shortened(text: str) -> str:
+    """A name as it stands in a message, where it may be very long."""
+    return text if len(text) <= 200 else f"{text[:200]}..."
+
+
+def _reason(error: Exception) -> str:
+    return str(getattr(error, "strerror", None) or error)
 
 
 def shown_path(path: Path) -> str:

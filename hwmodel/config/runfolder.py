@@ -30,7 +30,10 @@ LOOKS, LOOK_SECONDS = 5, 0.02
 
 def is_run(path: Path) -> bool:
     """True for a folder that holds a run."""
-    return (path / MARKER).is_file()
+    try:
+        return (path / MARKER).is_file()
+    except OSError:  # a name that no file can have
+        return False
 
 
 def check_replaceable(path: Path) -> None:

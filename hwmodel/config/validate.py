@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from typing import Any, TypeVar
+from collections.abc import Iterator
+from typing import Any, TypeVar, get_args
 
 from pydantic import BaseModel, ValidationError
 
@@ -19,6 +20,7 @@ _EXPECTED = {
     "int_type": "an integer",
     "int_parsing": "an integer",
     "int_from_float": "an integer",
+    "int_parsing_size": "a smaller integer",
     "float_type": "a number",
     "float_parsing": "a number",
     "finite_number": "a finite number",
@@ -47,9 +49,28 @@ def validate(model: type[Model], data: Any, positions: Positions, beside: tuple[
     ``beside`` are fields that the file has and the model has not, for the list of what may stand there.
     """
     try:
-        return model.model_validate(freeze(data), strict=True)
+        built = model.model_validate(freeze(data), strict=True)
     except ValidationError as error:
         raise _translate(model, data, positions, beside, error) from None
+    for path, found in _inexact(built, data, ()):
+        raise positions.error(path, f"expected an integer, not {show(found)}")
+    return built
+
+
+def _inexact(built: Any, data: Any, path: FieldPath) -> Iterator[tuple[FieldPath, Any]]:
+    """Where pydantic took true or 1.0 for the 1 of a ``Literal``, strict or not."""
+    if isinstance(built, BaseModel) and isinstance(data, dict):
+        for name in type(built).model_fields.keys() & data.keys():
+            yield from _inexact(getattr(built, name), data[name], (*path, name))
+    elif isinstance(built, dict) and isinstance(data, dict):
+        for name in built.keys() & data.keys():
+            yield from _inexact(built[name], data[name], (*path, name))
+    elif isinstance(built, tuple) and isinstance(data, list | tuple):
+        for index, (one, other) in enumerate(zip(built, data, strict=False)):
+            if not isinstance(one, int | str):
+                yield from _inexact(one, other, (*path, index))
+    elif type(built) is int and isinstance(data, bool | float):
+        yield path, data
 
 
 def freeze(data: Any) -> Any:
@@ -110,7 +131,8 @@ def _describe(
         known = [*fields.names(*_annotation(model, root, path[:-1])), *beside]
         return path, f"expected one of {', '.join(known)}, not {path[-1]!r}{did_you_mean(str(path[-1]), known)}"
     if kind == "missing" and isinstance(path[-1], int):
-        return path[:-1], f"expected more than {path[-1]} items, not {path[-1]}"
+        length = len(get_args(_annotation(model, root, path[:-1])[0]))
+        return path[:-1], f"expected {length or f'more than {path[-1]}'} items, not {path[-1]}"
     if kind == "missing":
         return path, _missing(_annotation(model, root, path)[0])
     if kind == "union_tag_not_found":
@@ -118,7 +140,8 @@ def _describe(
         return (*path, tag), f"expected {_one_of(_tags(model, root, path, tag))}, but it is missing"
     if kind == "union_tag_invalid":
         tag, known = context["discriminator"].strip("'"), _tags(model, root, path, context["discriminator"].strip("'"))
-        return (*path, tag), f"expected {_one_of(known)}, not {context['tag']!r}{did_you_mean(context['tag'], known)}"
+        found = show(value[tag]) if has(value, tag) else repr(context["tag"])
+        return (*path, tag), f"expected {_one_of(known)}, not {found}{did_you_mean(context['tag'], known)}"
     if kind == "too_long":
         return path, f"expected at most {context['max_length']} items, not {context['actual_length']}"
     if kind == "too_short":

@@ -102,6 +102,18 @@ def test_alias_bombs_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
         read_text(text, "f")
 
 
+def test_files_of_too_many_values_are_refused_while_they_are_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(reader, "MAX_NODES", 1000)
+    assert len(read_text("- 1\n" * 999, "f").data) == 999
+    with pytest.raises(ConfigError, match="f: expected YAML text, but it has more than 1,000 values"):
+        read_text("- 1\n" * 100_000, "f")
+
+
+def test_two_documents_are_one_line_of_english() -> None:
+    with pytest.raises(ConfigError, match="expected YAML text, but found another document"):
+        read_text("a: 1\n---\nb: 2\n", "f")
+
+
 def test_empty_files() -> None:
     assert read_text("", "f").data is None
     assert read_text("# only a comment\n", "f").data is None

@@ -13,8 +13,8 @@ from typing import NamedTuple, TypeVar
 
 from hwmodel import neuron_mx
 from hwmodel.arch import Arch
-from hwmodel.errors import CapacityError
-from hwmodel.problem import MatmulProblem
+from hwmodel.errors import CapacityError, InputError
+from hwmodel.problem import OUTPUTS, MatmulProblem
 from hwmodel.program.memory import Tensor
 from hwmodel.program.neuron_dtypes import LANES, OF_OPERAND, NeuronDtype
 
@@ -47,6 +47,9 @@ class Geometry:
     @classmethod
     def of(cls, problem: MatmulProblem, *, mx: bool) -> Geometry:
         """The geometry of a problem whose operands the machine multiplies."""
+        if problem.out not in OF_OPERAND:
+            known = ", ".join(name for name in OUTPUTS if name in OF_OPERAND)
+            raise InputError(f"problem.out: expected one of {known} on a NeuronCore, not {problem.out}")
         return cls(problem, OF_OPERAND[problem.a], OF_OPERAND[problem.b], OF_OPERAND[problem.out], mx)
 
     @property
