@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import errno
 import os
+import re
 import shutil
 import stat
 import tempfile
@@ -24,6 +25,11 @@ from hwmodel.placing import ASIDE
 
 MARKER = RESOLVED
 """Every run folder has this file."""
+OF_A_RUN = re.compile(
+    r"scenario\.resolved\.yaml|result\.json|out(\..*)?\.(bin|npy)|trace\.perfetto\.json|timeline\.(png|svg)"
+    r"|spans\.csv|report\.md|explain\.html|roofline\.png"
+)
+"""Files that a run or ``hwmodel export`` puts into a run folder; anything else in one is somebody's own."""
 ATTEMPTS = 1000
 LOOKS, LOOK_SECONDS = 5, 0.02
 
@@ -37,14 +43,18 @@ def is_run(path: Path) -> bool:
 
 
 def check_replaceable(path: Path) -> None:
-    """InputError for a path that is no folder, or one that holds something other than an earlier run."""
+    """InputError for a path that is no folder, or one that holds something other than an earlier run.
+
+    That is also a file or folder beside an earlier run, which would be lost with it.
+    """
     _refuse_file(path)
     for _ in range(LOOKS):
         entries = _entries(path)
-        if not entries or MARKER in {entry.name for entry in entries}:
+        own = [entry for entry in entries if not OF_A_RUN.fullmatch(entry.name) or entry.is_dir()]
+        if not entries or (MARKER in {entry.name for entry in entries} and not own):
             return
         time.sleep(LOOK_SECONDS)  # unless another process was about to replace it
-    _refuse(path, entries[0])
+    _refuse(path, (own or entries)[0])
 
 
 def check_parent(path: Path) -> None:

@@ -9,8 +9,17 @@ from pathlib import Path
 
 import pytest
 
-from hwmodel.config.runfolder import MARKER, check_parent, check_replaceable, check_writable, is_run, written_aside
+from hwmodel.config.runfolder import (
+    MARKER,
+    OF_A_RUN,
+    check_parent,
+    check_replaceable,
+    check_writable,
+    is_run,
+    written_aside,
+)
 from hwmodel.errors import InputError
+from hwmodel.writers import WRITERS
 
 
 def write(folder: Path, text: str = "x", extra: str = "out.bin") -> None:
@@ -38,7 +47,7 @@ def test_the_folder_has_the_usual_rights(tmp_path: Path) -> None:
 
 
 def test_an_earlier_run_is_replaced_whole(tmp_path: Path) -> None:
-    write(tmp_path / "run", extra="old.bin")
+    write(tmp_path / "run", extra="out.old.bin")
     write(tmp_path / "run", "y")
     assert names(tmp_path / "run") == ["out.bin", MARKER]
     assert (tmp_path / "run" / MARKER).read_text() == "y"
@@ -83,6 +92,23 @@ def test_other_folders_are_refused(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="cannot write the run folder"):
         check_writable(tmp_path / "thesis.txt" / "run")
     assert names(tmp_path) == ["thesis.txt"]
+
+
+@pytest.mark.parametrize("name", ["notes.txt", "sub/out.bin", "out.bin/x"])
+def test_what_lies_beside_a_run_is_not_lost(tmp_path: Path, name: str) -> None:
+    run = tmp_path / "run"
+    run.mkdir()
+    (run / MARKER).write_text("earlier")
+    (run / name).parent.mkdir(exist_ok=True)
+    (run / name).write_text("mine")
+    with pytest.raises(InputError, match=f"not one that holds {name.split('/')[0]}"):
+        write(run)
+    assert (run / name).read_text() == "mine"
+
+
+def test_every_file_of_a_writer_is_part_of_a_run() -> None:
+    for name in [*(writer.filename for writer in WRITERS.values()), "out.npy", "out.scales.bin"]:
+        assert OF_A_RUN.fullmatch(name), name
 
 
 def test_a_folder_of_runs(tmp_path: Path) -> None:
