@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from hwmodel.engines import default_jobs
+from hwmodel.engines.script import without_script
 from hwmodel.errors import InputError, SimulationError
 
 CONNECT_SECONDS = 10
@@ -75,6 +76,11 @@ def open_engine(jobs: int | None, scheduler: str | None = None) -> Iterator[Exec
 
     A task whose worker dies runs again on another one: dask sees to that.
     """
+    with without_script():  # to its end: the cluster starts a worker again that was killed
+        yield from _engine(jobs, scheduler)
+
+
+def _engine(jobs: int | None, scheduler: str | None) -> Iterator[Executor]:
     distributed = _distributed()
     logging.getLogger("distributed.client").setLevel(logging.CRITICAL)  # what matters is raised
     cluster = None

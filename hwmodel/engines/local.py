@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import multiprocessing
 import os
 import signal
 import threading
@@ -11,12 +10,24 @@ from concurrent.futures import Executor, Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
 from multiprocessing.connection import Connection
+from multiprocessing.context import SpawnContext, SpawnProcess
 from typing import Any
 
 from hwmodel.engines import default_jobs
+from hwmodel.engines.script import without_script
 
 MOST_FOR_EACH_PROCESSOR = 4
 """Processes beyond this many for each processor take memory and give nothing."""
+
+
+class _Process(SpawnProcess):
+    def start(self) -> None:
+        with without_script():
+            super().start()
+
+
+class _Spawn(SpawnContext):
+    Process = _Process
 
 
 class InProcess(Executor):
@@ -63,7 +74,7 @@ def open_engine(jobs: int | None, _scheduler: str | None = None) -> Iterator[Exe
     if count == 1:
         yield InProcess()
         return
-    context = multiprocessing.get_context("spawn")
+    context = _Spawn()
     ours, theirs = context.Pipe(duplex=False)
     # The workers hold `ours` (the end that reads), this process alone the other: they see it close when we are gone.
     pool = Processes(lambda: ProcessPoolExecutor(count, mp_context=context, initializer=_begin, initargs=(ours,)))

@@ -79,14 +79,16 @@ def test_workers_end_with_their_parent(tmp_path: Path) -> None:
     """Killed in the middle, the parent leaves no process behind."""
     script = tmp_path / "parent.py"
     script.write_text(
-        "import os, sys, time\n"
         "from hwmodel.engines import completed, open_engine\n"
+        "from tasks import nap, pid\n"
+        "with open_engine('local', jobs=2) as executor:\n"
+        "    print(*{p for _, p in completed(executor, pid, range(8), width=8)}, flush=True)\n"
+        "    list(completed(executor, nap, range(4), width=4))\n"
+    )
+    (tmp_path / "tasks.py").write_text(
+        "import os, time\n"
         "def nap(_):\n    time.sleep(60)\n"
         "def pid(_):\n    time.sleep(0.2)\n    return os.getpid()\n"
-        "if __name__ == '__main__':\n"
-        "    with open_engine('local', jobs=2) as executor:\n"
-        "        print(*{p for _, p in completed(executor, pid, range(8), width=8)}, flush=True)\n"
-        "        list(completed(executor, nap, range(4), width=4))\n"
     )
     with subprocess.Popen([sys.executable, str(script)], stdout=subprocess.PIPE, text=True) as parent:
         assert parent.stdout is not None
@@ -135,6 +137,23 @@ def test_more_jobs_than_pay_start_no_more_processes() -> None:
     with open_engine("local", jobs=1000) as executor:
         pids = {pid for _, pid in completed(executor, process, range(40), width=40)}
     assert len(pids) <= MOST_FOR_EACH_PROCESSOR * default_jobs()
+
+
+@pytest.mark.parametrize("engine", ["local", "dask"])
+def test_a_script_may_sweep_at_its_top_level(tmp_path: Path, engine: str) -> None:
+    """Spawned processes would import the script again, and find no guard in it."""
+    if engine == "dask":
+        pytest.importorskip("distributed")
+    script = tmp_path / "script.py"
+    script.write_text(
+        "import hwmodel\n"
+        "print('once')\n"
+        "scenario = hwmodel.load('hif4_64x64x64', overrides={'expect': {}})\n"
+        f"table = hwmodel.sweep(scenario, {{'problem.m': [16, 32]}}, jobs=2, engine='{engine}')\n"
+        "print(table.height)\n"
+    )
+    done = subprocess.run([sys.executable, script], capture_output=True, text=True, timeout=120, check=False)
+    assert (done.stdout, done.returncode) == ("once\n2\n", 0), done.stderr
 
 
 def test_every_engine_says_what_it_is() -> None:
