@@ -53,9 +53,7 @@ class CapacityError(InputError):
         self.detail, self.hint = what, hint
 
     def __str__(self) -> str:
-        text = (
-            f"{self.buffer}: {self.detail} needs {self.needed_bytes:,} bytes, {self.there_bytes:,} bytes are there"
-        )
+        text = f"{self.buffer}: {self.detail} needs {self.needed_bytes:,} bytes, {self.there_bytes:,} bytes are there"
         return f"{text}; {self.hint}" if self.hint else text
 
 
@@ -102,9 +100,10 @@ class DeadlockError(SimulationError):
 
 
 def did_you_mean(name: str, known: Iterable[str]) -> str:
-    """Return ``", did you mean 'x'?"`` for the nearest known name, or an empty string."""
-    near = difflib.get_close_matches(str(name), list(known), n=1, cutoff=0.6)
-    return f", did you mean {near[0]!r}?" if near else ""
+    """Return ``", did you mean 'x'?"`` for the nearest known name whatever its case, or an empty string."""
+    by_lower = {each.lower(): each for each in known}
+    near = difflib.get_close_matches(str(name).lower(), by_lower, n=1, cutoff=0.6)
+    return f", did you mean {by_lower[near[0]]!r}?" if near else ""
 
 
 def unknown_name(kind: str, name: str, known: Iterable[str]) -> str:

@@ -15,7 +15,7 @@ from concurrent.futures import ThreadPoolExecutor, wait
 from types import ModuleType
 from typing import Literal
 
-from hwmodel.errors import NumericsError, unknown_name
+from hwmodel.numerics.checks import check_choice, whole
 
 Backend = Literal["auto", "numpy", "numba"]
 PATIENCE_SECONDS = 0.7
@@ -46,17 +46,14 @@ def set_backend(backend: Backend) -> Backend:
     The bits of every result are the same under all three. ``numba`` raises ImportError at the first use where numba
     cannot be imported; ``auto`` then goes on with numpy.
     """
-    if backend not in _BACKENDS:
-        raise NumericsError(unknown_name("backend", backend, _BACKENDS))
+    check_choice("backend", backend, _BACKENDS)
     before, _chosen.backend = _chosen.backend, backend
     return before
 
 
 def set_threads(count: int | None) -> int | None:
     """Use at most ``count`` threads for large work (None: as many as the process may use); returns the one before."""
-    if count is not None and count < 1:
-        raise NumericsError(f"threads: expected at least 1, not {count}")
-    before, _chosen.threads = _chosen.threads, count
+    before, _chosen.threads = _chosen.threads, None if count is None else whole("threads", count, 1)
     return before
 
 

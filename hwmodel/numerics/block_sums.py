@@ -10,12 +10,15 @@ from numpy.typing import NDArray
 
 from hwmodel.errors import NumericsError
 from hwmodel.numerics import hif4
-from hwmodel.numerics.codec import as_codes
+from hwmodel.numerics.codec import as_codes, decode
 from hwmodel.numerics.dtypes import block_record
 from hwmodel.numerics.rounding import F32, canonical_nan
 from hwmodel.numerics.scales import BlockTensor, Hif4Scales, MxScales
 from hwmodel.numerics.tables import decode_table
 from hwmodel.quantities import ceil_div
+
+_ELEMENTS = 1 << 15
+"""Elements of temporaries held at a time."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +42,7 @@ def unscaled(operand: BlockTensor | F32, k_axis: int) -> Unscaled:
     if operand.block == (8, 4):
         raise NumericsError("scale_on='block': blocks of 8 x 4 cross rows of K; only blocks along K have such a sum")
     codes = as_codes(operand.codes, record.format)
-    elements = decode_table(record.element).take(codes if k_axis == 1 else codes.T, mode="clip")
+    elements = decode(codes if k_axis == 1 else codes.T, record.element)
     if isinstance(operand.scales, MxScales):
         level1 = decode_table("e8m0")[operand.scales.e8m0]
     else:
@@ -48,8 +51,11 @@ def unscaled(operand: BlockTensor | F32, k_axis: int) -> Unscaled:
         flip = (lambda plane: plane) if k_axis == 1 else np.transpose
         one = np.full_like(operand.scales.ea, 0xC0)  # 1.0: levels 2 and 3 alone
         factors = hif4.element_scales(flip(one), flip(operand.scales.eb), flip(operand.scales.ec))
-        each = np.repeat(factors.reshape(elements.shape[0], -1), 4, axis=1)[:, : elements.shape[1]]
-        elements = elements * each
+        factors = factors.reshape(elements.shape[0], -1)
+        step = max(1, _ELEMENTS // max(1, elements.shape[1]))
+        for row in range(0, elements.shape[0], step):
+            some = slice(row, row + step)
+            elements[some] *= np.repeat(factors[some], 4, axis=1)[:, : elements.shape[1]]
     return Unscaled(elements, (level1 if k_axis == 1 else level1.T).astype(np.float64), block.group)
 
 
@@ -57,15 +63,20 @@ def block_scaled(a: Unscaled, b: Unscaled, acc: F32 | None, out: F32, product: C
     """out = acc + sum over runs of fp32(sum(a b) x s_a x s_b), runs ascending, each addition rounded to fp32.
 
     A run is the length of K over which both scales are constant; ``product(a, b, out)`` sums its element products.
+    ``out`` overlaps no operand; it may be ``acc``.
     """
     k = a.elements.shape[1]
     run = min(a.group, b.group)
-    total = np.zeros(out.shape, np.float32) if acc is None else acc.astype(np.float32)
+    if acc is not out:
+        np.copyto(out, np.float32(0) if acc is None else acc)
     part = np.empty(out.shape, np.float32)
+    step = max(1, _ELEMENTS // max(1, out.shape[1]))
     for number in range(ceil_div(k, run)):
         start = number * run
         product(a.elements[:, start : start + run], b.elements[:, start : start + run].T, part)
-        scale = a.scales[:, start // a.group][:, None] * b.scales[:, start // b.group][None, :]
+        left, right = a.scales[:, start // a.group], b.scales[:, start // b.group]
         with np.errstate(all="ignore"):
-            total = total + (part.astype(np.float64) * scale).astype(np.float32)
-    np.copyto(out, canonical_nan(total))
+            for row in range(0, out.shape[0], step):
+                rows = slice(row, row + step)
+                out[rows] += (part[rows] * (left[rows, None] * right)).astype(np.float32)
+    canonical_nan(out)

@@ -12,7 +12,8 @@ from numpy.typing import ArrayLike, NDArray
 from hwmodel.errors import NumericsError
 from hwmodel.numerics import hif4, mx, neuron
 from hwmodel.numerics.backend import kernels, run_slices
-from hwmodel.numerics.codec import as_codes, as_source, check_choice, decode, to_fp32
+from hwmodel.numerics.checks import check_choice, whole
+from hwmodel.numerics.codec import as_codes, as_source, decode, to_fp32
 from hwmodel.numerics.dtypes import Block, block_record, dtype_record
 from hwmodel.numerics.rounding import F32, canonical_nan, round_bf16, round_to_odd
 from hwmodel.numerics.scales import BlockScales, BlockTensor, Hif4Scales, MxScales, scale_planes
@@ -139,6 +140,8 @@ def dequantize(tensor: BlockTensor) -> F32:
 
     A NaN scale (E8M0 or E6M2 0xFF) makes its whole block NaN; Neuron's 8 x 4 blocks follow `dequantize_neuron_mx`.
     """
+    if not isinstance(tensor, BlockTensor):
+        raise NumericsError(f"dequantize: expected a BlockTensor as quantize gives it, not {type(tensor).__name__}")
     if tensor.block == (8, 4):
         assert isinstance(tensor.scales, MxScales)
         return neuron.dequantize_neuron_mx(_element_values(tensor.codes, tensor.dtype), tensor.scales.e8m0)
@@ -252,7 +255,7 @@ def _dequantize_columns(codes: Array, planes: list[Array], block: Block, out: Ar
 
 def _element_values(codes: Array, dtype: str) -> F32:
     record, _ = block_record(dtype)
-    return decode_table(record.element).take(as_codes(codes, record.format), mode="clip")
+    return decode(as_codes(codes, record.format), record.element)
 
 
 def _check_planes(planes: tuple[Array, ...], wanted: tuple[int, ...], block: Block, dtype: str) -> None:
@@ -280,6 +283,6 @@ def _product(extents: tuple[int, ...]) -> int:
 def _axis(axis: int, array: Array) -> int:
     if array.ndim == 0:
         raise NumericsError("values: expected at least one axis, not a scalar")
-    if not -array.ndim <= axis < array.ndim:
+    if not -array.ndim <= whole("axis", axis) < array.ndim:
         raise NumericsError(f"axis: {axis} does not exist in shape {array.shape}")
     return axis % array.ndim

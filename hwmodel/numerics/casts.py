@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from hwmodel.errors import NumericsError
+from hwmodel.numerics.checks import whole
 from hwmodel.numerics.codec import Codes, encode
 from hwmodel.numerics.dtypes import element_record
 from hwmodel.numerics.formats import ElementFormat
@@ -79,7 +80,10 @@ def _narrow(x: F32, record: ElementFormat, saturate: Saturate) -> Codes:
 
 
 def _scales(scale: ArrayLike, sums: NDArray[Any]) -> F32:
-    factors = np.asarray(scale, np.float32)
+    given = np.asarray(scale)
+    if given.dtype.kind not in "fiub" and given.dtype.name != "bfloat16":
+        raise NumericsError(f"scale: expected a number or one a channel, not dtype {given.dtype}")
+    factors = given.astype(np.float32)
     if factors.ndim == 0:
         return factors
     if sums.ndim == 0 or factors.shape != (sums.shape[-1],):
@@ -92,5 +96,4 @@ def _check_offset(offset: int | None, record: ElementFormat) -> None:
         return
     if not record.is_integer:
         raise NumericsError(f"offset: only integer outputs take one, not {record.name}")
-    if not 0 <= offset <= OFFSET_MAX:
-        raise NumericsError(f"offset: expected 0 to {OFFSET_MAX} (9 bits, unsigned), not {offset}")
+    whole("offset (9 bits, unsigned)", offset, 0, OFFSET_MAX)

@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from hwmodel.errors import NumericsError
+from hwmodel.numerics.checks import whole
 from hwmodel.numerics.dtypes import block_record
 from hwmodel.numerics.layouts import _bytes_of
 from hwmodel.numerics.scales import BlockScales, Hif4Scales, MxScales
@@ -43,6 +44,7 @@ def hif4_cells(ea: ArrayLike, eb: ArrayLike, ec: ArrayLike) -> Bytes:
 
 def read_hif4_cells(data: ArrayLike, rows: int, groups: int) -> Hif4Scales:
     """Scales [rows, groups] from HiF4 cells. Undoes `hif4_cells`."""
+    rows, groups = whole("rows", rows, 0), whole("groups", groups, 0)
     fractals = ceil_div(rows, CELL_ROWS)
     raw = _bytes_of(data, fractals * groups * 64, f"hif4 cells of {rows} rows x {groups} groups")
     cells = raw.reshape(fractals, groups, 2, CELL_ROWS, 2).transpose(2, 4, 0, 3, 1)
@@ -66,6 +68,7 @@ def e8m0_cells(scales: ArrayLike) -> Bytes:
 
 def read_e8m0_cells(data: ArrayLike, rows: int, groups: int) -> NDArray[np.uint8]:
     """Scales [rows, groups] from E8M0 cells. Undoes `e8m0_cells`."""
+    rows, groups = whole("rows", rows, 0), whole("groups", groups, 0)
     fractals, pairs = ceil_div(rows, CELL_ROWS), ceil_div(groups, 2)
     raw = _bytes_of(data, fractals * pairs * 32, f"e8m0 cells of {rows} rows x {groups} groups")
     grid = raw.reshape(fractals, pairs, CELL_ROWS, 2).transpose(0, 2, 1, 3)
@@ -75,6 +78,7 @@ def read_e8m0_cells(data: ArrayLike, rows: int, groups: int) -> NDArray[np.uint8
 def scale_cell_bytes(rows: int, k: int, dtype: str) -> int:
     """Bytes of all cells of an operand: ceil(rows/16) x ceil(k/64) x 64 (HiF4) or 32 (E8M0)."""
     _, block = block_record(dtype)
+    rows, k = whole("rows", rows, 0), whole("k", k, 0)
     return ceil_div(rows, CELL_ROWS) * ceil_div(k, CELL_K) * block.scale_cell_bytes
 
 
@@ -100,7 +104,7 @@ def read_scale_cells(data: ArrayLike, rows: int, k: int, dtype: str, axis: int =
     Undoes `scale_cells`. ``groups`` is ceil(k / 64) for HiF4 and ceil(k / 32) for E8M0.
     """
     _, block = block_record(dtype)
-    groups = ceil_div(k, block.group)
+    groups = ceil_div(whole("k", k, 0), block.group)
     if block.scales == "hif4":
         found = read_hif4_cells(data, rows, groups)
         return Hif4Scales(_k_last(found.ea, axis), _k_last(found.eb, axis), _k_last(found.ec, axis))

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+from functools import cache
 from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from hwmodel.errors import NumericsError, unknown_name
+from hwmodel.errors import NumericsError
+from hwmodel.numerics.checks import check_choice
 from hwmodel.numerics.dtypes import element_record
 from hwmodel.numerics.formats import ElementFormat
 from hwmodel.numerics.rounding import CANONICAL_NAN, CHUNK, F32, bf16_bits, round_to_odd
-from hwmodel.numerics.tables import decode_table, half_table, integer_codes, short_fp32_table
+from hwmodel.numerics.tables import decode_table, exact_values, half_table, integer_codes, short_fp32_table
 
 Overflow = Literal["saturate", "ieee"]
 NanMode = Literal["keep", "max"]
@@ -150,16 +152,17 @@ def convert(
 ) -> Codes:
     """Codes of one element format as codes of another, rounded once; same shape. Modes as in `encode`.
 
-    From fp16 and bf16 to 8 and 4 bits this is one look-up.
+    From formats of up to 16 bits this is one look-up.
     """
-    record, goal = element_record(source), element_record(target)
+    record = element_record(source)
+    element_record(target)
     check_choice("overflow", overflow, _OVERFLOW)
     check_choice("nan", nan, _NAN)
     array = as_codes(codes, record)
-    if record.bits == 16 and goal.bits <= 8:
+    if record.bits <= 16:
+        table = _conversions(source, target, overflow, nan)
         flat = np.ascontiguousarray(array).reshape(-1)
-        out = np.empty(flat.size, goal.numpy_dtype)
-        table = half_table(source, target, overflow, nan)
+        out = np.empty(flat.size, table.dtype)
         for start in range(0, flat.size, CHUNK):
             np.take(table, flat[start : start + CHUNK], out=out[start : start + CHUNK], mode="clip")
         return out.reshape(array.shape)
@@ -168,15 +171,27 @@ def convert(
     return encode(decode(array, source), target, overflow, nan)
 
 
-def check_choice(what: str, value: str, known: tuple[str, ...]) -> None:
-    """NumericsError when ``value`` is none of ``known``."""
-    if value not in known:
-        raise NumericsError(unknown_name(what, value, known))
+@cache
+def _conversions(source: str, target: str, overflow: Overflow, nan: NanMode) -> Codes:
+    """Code in ``target`` of every code of a format up to 16 bits; shape [2^bits]. NaN codes keep their sign."""
+    if element_record(target).bits <= 8:
+        return half_table(source, target, overflow, nan)
+    table = encode(exact_values(element_record(source)).astype(np.float32), target, overflow, nan)
+    table.flags.writeable = False
+    return table
+
+
+def as_array(name: str, values: ArrayLike) -> NDArray[Any]:
+    """``values`` as an array; NumericsError where nested lists have no shape."""
+    try:
+        return np.asarray(values)
+    except ValueError:
+        raise NumericsError(f"{name}: expected an array or lists of equal lengths") from None
 
 
 def as_source(values: ArrayLike) -> tuple[NDArray[Any], str]:
     """Array of values and what it holds: ``fp32``, ``fp16``, ``bf16`` or ``float64``."""
-    array = np.asarray(values)
+    array = as_array("values", values)
     if not (array.dtype.isnative and array.flags.aligned):
         array = array.astype(array.dtype.newbyteorder("="))
     if array.dtype == np.float32:
@@ -208,14 +223,14 @@ def to_fp32(x: NDArray[Any], kind: str) -> F32:
 
 def as_codes(codes: ArrayLike, record: ElementFormat) -> Codes:
     """Codes as the format's unsigned type; NumericsError when they are no integers or out of range."""
-    array = np.asarray(codes)
+    array = as_array(f"codes of {record.name}", codes)
     wanted = record.numpy_dtype
     if array.dtype == wanted:
         if record.bits == 4:
             _check_range(array, record)
         return array
     if array.dtype.kind == "i" and array.dtype.itemsize == wanted.itemsize and record.signed and record.bits != 4:
-        return array.view(wanted)
+        return array.astype(array.dtype.newbyteorder("="), copy=False).view(wanted)
     if array.size == 0 and array.dtype == np.float64:
         return array.astype(wanted)
     if array.dtype.kind not in "iu":

@@ -6,6 +6,7 @@ record in ``_BLOCKS``; adding an element format is one record in ``formats.py``.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -145,26 +146,28 @@ DTYPES: dict[str, Dtype] = {name: Dtype(name, record, None, record.summary) for 
 """Every dtype by name: element formats first, then block formats."""
 
 
-def dtype_record(name: str) -> Dtype:
-    """Return the record of a dtype; NumericsError with the nearest name where there is none."""
+BLOCK_DTYPES = tuple(_BLOCKS)
+
+
+def dtype_record(name: str, wanted: Iterable[str] = DTYPES) -> Dtype:
+    """Return the record of a dtype; where there is none, NumericsError with the nearest name of those ``wanted``."""
     record = DTYPES.get(name) if isinstance(name, str) else None
     if record is None:
-        raise NumericsError(unknown_name("dtype", name, DTYPES))
+        raise NumericsError(unknown_name("dtype", name, wanted))
     return record
 
 
 def block_record(name: str) -> tuple[Dtype, Block]:
     """Return dtype and block of a block dtype; NumericsError for an unknown name or one without block scales."""
-    record = dtype_record(name)
+    record = dtype_record(name, BLOCK_DTYPES)
     if record.block is None:
-        names = [each for each, dtype in DTYPES.items() if dtype.block]
-        raise NumericsError(f"dtype {name!r} has no block scales (those with: {', '.join(names)})")
+        raise NumericsError(f"dtype {name!r} has no block scales (those with: {', '.join(BLOCK_DTYPES)})")
     return record, record.block
 
 
 def element_record(name: str) -> ElementFormat:
     """Return the element format of a plain dtype; a block dtype is refused, as its codes alone are no values."""
-    record = dtype_record(name)
+    record = dtype_record(name, FORMATS)
     if record.block is not None:
         raise NumericsError(
             f"dtype {name!r} has block scales: use quantize and dequantize, or its element dtype {record.element!r}"

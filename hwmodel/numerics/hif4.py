@@ -15,7 +15,8 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from hwmodel.errors import NumericsError, unknown_name
+from hwmodel.errors import NumericsError
+from hwmodel.numerics.checks import check_choice
 from hwmodel.numerics.formats import FORMATS
 from hwmodel.numerics.rounding import F32, bf16_bits, round_bf16, round_to_odd
 from hwmodel.numerics.tables import decode_table
@@ -78,12 +79,10 @@ PROFILES: dict[str, Hif4Rule] = {
 
 def hif4_rule(name: str, switches: dict[str, Any]) -> Hif4Rule:
     """Profile ``name`` with single switches replaced; NumericsError for an unknown name, switch or choice."""
-    if name not in PROFILES:
-        raise NumericsError(unknown_name("hif4 rule", name, PROFILES))
+    check_choice("hif4 rule", name, PROFILES)
     known = [field.name for field in fields(Hif4Rule)]
     for switch, choice in switches.items():
-        if switch not in known:
-            raise NumericsError(unknown_name("hif4 switch", switch, known))
+        check_choice("hif4 switch", switch, known)
         if choice not in _CHOICES[switch]:
             raise NumericsError(f"{switch}: expected one of {', '.join(map(str, _CHOICES[switch]))}, not {choice!r}")
     return replace(PROFILES[name], **switches)

@@ -13,7 +13,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from hwmodel.errors import NumericsError, unknown_name
+from hwmodel.errors import NumericsError
+from hwmodel.numerics.checks import check_choice, whole
 from hwmodel.numerics.codec import as_codes
 from hwmodel.numerics.dtypes import dtype_record
 from hwmodel.numerics.formats import ElementFormat
@@ -67,6 +68,7 @@ def pack_rows(codes: ArrayLike, dtype: str) -> Bytes:
 def unpack_rows(data: ArrayLike, rows: int, cols: int, dtype: str) -> Codes:
     """Codes [rows, cols] from packed row-major bytes; a left-over high nibble is ignored. Undoes `pack_rows`."""
     record = dtype_record(dtype).format
+    rows, cols = whole("rows", rows, 0), whole("cols", cols, 0)
     return _unpack(
         _bytes_of(data, rows * ceil_div(cols * record.bits, 8), f"{rows} x {cols} {dtype}"),
         rows,
@@ -78,6 +80,7 @@ def unpack_rows(data: ArrayLike, rows: int, cols: int, dtype: str) -> Codes:
 def layout_bytes(rows: int, cols: int, layout: str, dtype: str) -> int:
     """Bytes of an [rows, cols] matrix in a layout, padding included."""
     record, fractals = dtype_record(dtype).format, _layout(layout)
+    rows, cols = whole("rows", rows, 0), whole("cols", cols, 0)
     if fractals is None:
         return rows * ceil_div(cols * record.bits, 8)
     height, width = fractals.extent(record)
@@ -135,8 +138,7 @@ def _axes(fractals: Fractals) -> list[int]:
 
 
 def _layout(name: str) -> Fractals | None:
-    if name not in LAYOUTS:
-        raise NumericsError(unknown_name("layout", name, LAYOUTS))
+    check_choice("layout", name, LAYOUTS)
     return LAYOUTS[name]
 
 

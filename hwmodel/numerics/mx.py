@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hwmodel.errors import NumericsError, unknown_name
+from hwmodel.numerics.checks import check_choice
 from hwmodel.numerics.formats import ElementFormat, element_format
 from hwmodel.numerics.rounding import F32, canonical_nan
 from hwmodel.numerics.tables import decode_table, short_fp32_table
@@ -53,13 +54,12 @@ _CHOICES: dict[str, Any] = {
 
 def mx_rule(name: str, switches: dict[str, Any]) -> MxRule:
     """Rule ``name`` with single switches replaced; NumericsError for an unknown name, switch or choice."""
-    if name not in RULES:
+    if not isinstance(name, str) or name not in RULES:
         hint = "; use quantize_neuron_mx for its 8 x 4 blocks" if str(name).startswith("neuron") else ""
         raise NumericsError(unknown_name("mx rule", name, RULES) + hint)
     known = [field.name for field in fields(MxRule)]
     for switch, choice in switches.items():
-        if switch not in known:
-            raise NumericsError(unknown_name("mx switch", switch, known))
+        check_choice("mx switch", switch, known)
         if choice not in _CHOICES[switch]:
             raise NumericsError(f"{switch}: unexpected choice {choice!r}")
     return replace(RULES[name], **switches)

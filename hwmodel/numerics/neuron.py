@@ -13,7 +13,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from hwmodel.errors import NumericsError, unknown_name
+from hwmodel.errors import NumericsError
+from hwmodel.numerics.checks import check_choice, whole
 from hwmodel.numerics.codec import as_codes, as_source, encode, to_fp32
 from hwmodel.numerics.dtypes import dtype_record
 from hwmodel.numerics.rounding import F32, canonical_nan
@@ -57,12 +58,13 @@ def neuron_scales(values: ArrayLike, emax: int, alternative: bool = False, floor
     of 0 becomes 255.
     """
     x = _blocked(values)
+    emax, floor = whole("emax", emax, 0, 255), whole("floor", floor, 0, 255)
     if alternative:
         emax = (emax - 1) & 0xFF
     rows, cols = x.shape
-    exponents = (x.view(np.uint32) >> np.uint32(23) & np.uint32(0xFF)).astype(np.int64)
+    exponents = np.right_shift(x.view(np.uint32), 23, dtype=np.uint32).astype(np.uint8)  # a byte drops the sign
     peak = exponents.reshape(rows // BLOCK_ROWS, BLOCK_ROWS, cols // BLOCK_COLS, BLOCK_COLS).max(axis=(1, 3))
-    out: NDArray[np.uint8] = np.maximum(peak - emax, max(floor, 0)).astype(np.uint8)
+    out: NDArray[np.uint8] = np.maximum(peak.astype(np.int64) - emax, floor).astype(np.uint8)
     return out
 
 
@@ -81,16 +83,14 @@ def quantize_neuron_mx(values: ArrayLike, dtype: str, rule: str = "neuron", nan_
     record = dtype_record(dtype)
     if record.element not in EMAX or record.element == "e8m0":
         raise NumericsError(f"quantize_neuron_mx: no Neuron MX target {dtype!r} (element formats: {', '.join(EMAX)})")
-    if rule not in PRESETS:
-        raise NumericsError(unknown_name("neuron rule", rule, PRESETS))
+    check_choice("neuron rule", rule, PRESETS)
     preset = PRESETS[rule]
     if record.storage_bits == 4 and not preset.fp4:
         raise NumericsError(f"{rule}: the hardware quantises to FP8 only; use rule 'neuron' for FP4")
     x = _blocked(values)
     scales = neuron_scales(x, neuron_emax(dtype), preset.alternative_emax, preset.floor)
-    factors = np.repeat(np.repeat(_inverse_factors()[scales], BLOCK_ROWS, axis=0), BLOCK_COLS, axis=1)
     with np.errstate(all="ignore"):
-        scaled = x * factors
+        scaled = _times(x, _inverse_factors()[scales])
         nan = np.isnan(scaled)
         if nan.any():  # whatever sign the machine gives a new NaN, ours is that of the element
             scaled[nan] = np.copysign(np.float32(np.nan), x[nan])
@@ -100,6 +100,13 @@ def quantize_neuron_mx(values: ArrayLike, dtype: str, rule: str = "neuron", nan_
     else:
         codes = encode(scaled, record.element, nan="max" if nan_suppress else "keep")
     return BlockTensor(codes, MxScales(scales), dtype, 1, (BLOCK_ROWS, BLOCK_COLS))
+
+
+def _times(x: F32, factors: F32) -> F32:
+    """``x`` [rows, cols] times the factors [rows/8, cols/4] of its blocks."""
+    along = np.repeat(factors, BLOCK_COLS, axis=1)
+    out: F32 = (x.reshape(factors.shape[0], BLOCK_ROWS, x.shape[1]) * along[:, None, :]).reshape(x.shape)
+    return out
 
 
 @cache
@@ -122,14 +129,12 @@ def dequantize_neuron_mx(values: ArrayLike, scales: ArrayLike) -> F32:
         raise NumericsError(f"scales: expected shape {wanted} for values {x.shape}, not {table.shape}")
     if table.dtype != np.uint8:
         raise NumericsError(f"scales: expected uint8, not {table.dtype}")
-    bytes_ = np.repeat(np.repeat(table, BLOCK_ROWS, axis=0), BLOCK_COLS, axis=1)
     # 2^128 is no fp32: two steps, of which the second only doubles and so rounds nothing.
     first = np.ldexp(np.float32(1), np.minimum(np.arange(256), 254) - 127).astype(np.float32)
     with np.errstate(all="ignore"):
-        out = x * first[bytes_]
-        top = bytes_ == 255
-        if top.any():
-            out[top] *= np.float32(2)
+        out = _times(x, first[table])
+        if (table == 255).any():
+            out = _times(out, np.where(table == 255, np.float32(2), np.float32(1)))
     return canonical_nan(out)
 
 
@@ -143,10 +148,9 @@ def pack_x4(codes: ArrayLike, dtype: str, lanes: ArrayLike | None = None) -> Arr
     if array.ndim == 0 or array.shape[-1] % LANES:
         raise NumericsError(f"x4 containers: expected a multiple of {LANES} elements, not shape {array.shape}")
     bits, container = _container(record.bits, dtype)
-    grouped = array.reshape(*array.shape[:-1], -1, LANES).astype(container)
-    shifts = (np.arange(LANES) * bits).astype(container)
-    out: Array = np.bitwise_or.reduce(np.left_shift(grouped, shifts), axis=-1)
-    return out
+    lane_bytes = array if bits == 8 else array[..., 0::2] | array[..., 1::2] << 4
+    little = np.ascontiguousarray(lane_bytes).view(np.dtype(container).newbyteorder("<"))
+    return little.astype(container, copy=False)
 
 
 def unpack_x4(containers: ArrayLike, dtype: str, lanes: ArrayLike | None = None) -> Array:
@@ -154,10 +158,14 @@ def unpack_x4(containers: ArrayLike, dtype: str, lanes: ArrayLike | None = None)
     record = dtype_record(dtype).format
     bits, container = _container(record.bits, dtype)
     array = np.asarray(containers)
-    if array.dtype != container:
+    if array.dtype.newbyteorder("=") != container:
         raise NumericsError(f"x4 containers of {dtype}: expected {np.dtype(container)}, not {array.dtype}")
-    shifts = (np.arange(LANES) * bits).astype(container)
-    spread = array[..., None] >> shifts & container((1 << bits) - 1)
+    little = np.ascontiguousarray(array, np.dtype(container).newbyteorder("<"))
+    spread = little.view(np.uint8)
+    if bits == 4:
+        lane_bytes, spread = spread, np.empty((*spread.shape[:-1], 2 * spread.shape[-1]), np.uint8)
+        spread[..., 0::2] = lane_bytes & 0x0F
+        spread[..., 1::2] = lane_bytes >> 4
     return _reorder(spread.reshape(*array.shape[:-1], -1).astype(np.uint8), lanes, inverse=True)
 
 
@@ -176,7 +184,7 @@ def lane_remap(stride: int, parity: int) -> NDArray[np.int64]:
     """
     if parity not in (0, 1):
         raise NumericsError(f"parity: expected 0 or 1, not {parity}")
-    window = 2 * max(1, stride)
+    window = 2 * max(1, whole("stride", stride))
     place = np.arange(int(np.lcm(window, LANES)))
     inside = place % window
     return place - inside + ((window - 1 - inside) ^ parity)
@@ -197,9 +205,7 @@ def _reorder(array: Array, lanes: ArrayLike | None, inverse: bool) -> Array:
 
 def scale_slots(count: int) -> NDArray[np.int64]:
     """Slot of each scale row i: (i & 3) + 32 (i >> 2), four in each quadrant of 32 partitions; shape [count]."""
-    if count < 0:
-        raise NumericsError(f"scale rows: expected 0 or more, not {count}")
-    row = np.arange(count)
+    row = np.arange(whole("scale rows", count, 0))
     return (row & 3) + 32 * (row >> 2)
 
 
@@ -210,7 +216,10 @@ def scales_to_slots(scales: ArrayLike, into: ArrayLike | None = None, partitions
     """
     table = _bytes_matrix(scales, "scales")
     slots = scale_slots(table.shape[0])
-    out = np.zeros((partitions, table.shape[1]), np.uint8) if into is None else _bytes_matrix(into, "slots").copy()
+    if into is None:
+        out = np.zeros((whole("partitions", partitions, 0), table.shape[1]), np.uint8)
+    else:
+        out = _bytes_matrix(into, "slots").copy()
     if out.shape[1] != table.shape[1] or (slots.size and slots[-1] >= out.shape[0]):
         raise NumericsError(f"scale slots: {table.shape} scale rows do not fit slots of shape {out.shape}")
     out[slots] = table
@@ -228,7 +237,7 @@ def scales_from_slots(slots: ArrayLike, count: int) -> NDArray[np.uint8]:
 def deinterleave(matrix: ArrayLike, factor: int) -> Array:
     """[P, factor x F] -> [factor x P, F]: column factor x c + j goes to row factor x p + j, column c."""
     array = _matrix(matrix)
-    if factor < 1 or array.shape[1] % factor:
+    if whole("factor", factor) < 1 or array.shape[1] % factor:
         raise NumericsError(f"deinterleave: factor {factor} does not divide the columns of shape {array.shape}")
     rows, cols = array.shape
     return array.reshape(rows, cols // factor, factor).transpose(0, 2, 1).reshape(rows * factor, cols // factor)
@@ -237,7 +246,7 @@ def deinterleave(matrix: ArrayLike, factor: int) -> Array:
 def interleave(matrix: ArrayLike, factor: int) -> Array:
     """[factor x P, F] -> [P, factor x F]. Undoes `deinterleave`."""
     array = _matrix(matrix)
-    if factor < 1 or array.shape[0] % factor:
+    if whole("factor", factor) < 1 or array.shape[0] % factor:
         raise NumericsError(f"interleave: factor {factor} does not divide the rows of shape {array.shape}")
     rows, cols = array.shape
     return array.reshape(rows // factor, factor, cols).transpose(0, 2, 1).reshape(rows // factor, cols * factor)

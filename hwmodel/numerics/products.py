@@ -11,13 +11,16 @@ from hwmodel.errors import NumericsError
 from hwmodel.numerics import orders
 from hwmodel.numerics.block_sums import block_scaled, unscaled
 from hwmodel.numerics.blocks import dequantize
-from hwmodel.numerics.codec import as_source, check_choice, to_fp32
+from hwmodel.numerics.checks import check_choice, whole
+from hwmodel.numerics.codec import as_source, to_fp32
 from hwmodel.numerics.dtypes import block_record
 from hwmodel.numerics.rounding import F32, canonical_nan, round_bf16
 from hwmodel.numerics.scales import BlockTensor
 
 Order = Literal["seq", "group", "f64", "blas"]
 ORDERS = ("seq", "group", "f64", "blas")
+_EXACT_K = 256
+"""Products of 8-bit integers whose sum stays below 2^24: exact in fp32 in any order."""
 
 
 def matmul(
@@ -53,7 +56,7 @@ def matmul(
     ``scale_on="block"`` multiplies block scales onto the sum of each run instead of onto the operands: the run's
     element products are summed in ``order``, the sum times both scales is rounded once, runs are added in fp32.
 
-    ``out`` takes the result (it may be ``acc``). Every NaN is 0x7FC00000. Inputs are not changed.
+    ``out`` takes the result (it may be ``acc``, or overlap any input). Every NaN is 0x7FC00000. Inputs are not changed.
 
     Raises NumericsError for shapes that do not fit, unknown names, and ``group`` without a run.
     """
@@ -62,15 +65,16 @@ def matmul(
     check_choice("accumulate", accumulate, ("fp32", "bf16"))
     if group is None and order == "group":
         group = _common_group(a, b)
-    if group is not None and group < 1:
-        raise NumericsError(f"group: expected at least 1, not {group}")
+    group = None if group is None else whole("group", group, 1)
+    k_tile = None if k_tile is None else whole("k_tile", k_tile, 1)
     left, right = _operand(a, "a", 1, a_zero), _operand(b, "b", 0, b_zero)
     if left.shape[1] != right.shape[0]:
         raise NumericsError(f"matmul: invalid matrix product, a is {left.shape} and b is {right.shape}")
     shape = (left.shape[0], right.shape[1])
     _check_sums("acc", acc, shape)
     _check_sums("out", out, shape)
-    result = out if out is not None and out.flags.carray else np.empty(shape, np.float32)
+    direct = out is not None and out.flags.carray and not _read_after_writing(out, left, right, acc)
+    result = out if out is not None and direct else np.empty(shape, np.float32)
     if scale_on == "block":
         if k_tile is not None or accumulate != "fp32" or a_zero is not None or b_zero is not None:
             raise NumericsError("scale_on='block' goes with none of k_tile, accumulate='bf16' and zero points")
@@ -78,7 +82,9 @@ def matmul(
         def product(x: F32, y: F32, sums: F32) -> None:
             _run(x, y, order, None, sums, x.shape[1])
 
-        block_scaled(unscaled(_plain(a, left), 1), unscaled(_plain(b, right), 0), acc, result, product)
+        left_plain, right_plain = _plain(a, left), _plain(b, right)
+        del left, right  # the values of block tensors served to check them; their memory is worth the elements'
+        block_scaled(unscaled(left_plain, 1), unscaled(right_plain, 0), acc, result, product)
     elif k_tile is None and accumulate == "fp32":
         _run(left, right, order, acc, result, group)
     else:
@@ -105,8 +111,6 @@ def _tiled(
 ) -> None:
     k = a.shape[1]
     tile = max(1, k) if k_tile is None else k_tile
-    if tile < 1:
-        raise NumericsError(f"k_tile: expected at least 1, not {tile}")
     total = np.zeros(out.shape, np.float32) if acc is None else acc
     product = np.empty(out.shape, np.float32)
     with np.errstate(all="ignore"):
@@ -139,14 +143,16 @@ def matmul_int(a: ArrayLike, b: ArrayLike, acc: ArrayLike | None = None) -> NDAr
     left, right = _integers(a, "a"), _integers(b, "b")
     if left.shape[1] != right.shape[0]:
         raise NumericsError(f"matmul: invalid matrix product, a is {left.shape} and b is {right.shape}")
-    # |a b| <= 2^16, so float64 sums are exact for any K below 2^37.
-    total = (left.astype(np.float64) @ right.astype(np.float64)).astype(np.int64)
+    total = np.zeros((left.shape[0], right.shape[1]), np.int32)
     if acc is not None:
         start = np.asarray(acc)
         if start.dtype != np.int32 or start.shape != total.shape:
             raise NumericsError(f"acc: expected int32 of shape {total.shape}, not {start.dtype} {start.shape}")
         total += start
-    return total.astype(np.int32)
+    for k in range(0, left.shape[1], _EXACT_K):
+        part = slice(k, k + _EXACT_K)
+        total += (left[:, part].astype(np.float32) @ right[part].astype(np.float32)).astype(np.int32)
+    return total
 
 
 def _integers(values: ArrayLike, name: str) -> NDArray[Any]:
@@ -169,7 +175,9 @@ def _operand(operand: ArrayLike | BlockTensor, name: str, k_axis: int, zero: int
         array, kind = as_source(operand)
         if array.ndim != 2:
             raise NumericsError(f"{name}: expected a matrix, not shape {array.shape}")
-        if kind == "float64":
+        if array.dtype.kind in "iub" and array.dtype.itemsize <= 2:
+            values = array.astype(np.float32)
+        elif kind == "float64":
             with np.errstate(all="ignore"):
                 values = array.astype(np.float32)
             if not np.array_equal(values, array, equal_nan=True):
@@ -177,10 +185,8 @@ def _operand(operand: ArrayLike | BlockTensor, name: str, k_axis: int, zero: int
         else:
             values = to_fp32(array, kind)
     if zero is not None:
-        if not 0 <= zero <= 255:
-            raise NumericsError(f"{name}_zero: expected 0 to 255, not {zero}")
         with np.errstate(all="ignore"):
-            values = values - np.float32(zero)
+            values = values - np.float32(whole(f"{name}_zero", zero, 0, 255))
     return values
 
 
@@ -196,3 +202,12 @@ def _check_sums(name: str, array: Any, shape: tuple[int, int]) -> None:
         return
     if not isinstance(array, np.ndarray) or array.dtype != np.float32 or array.shape != shape:
         raise NumericsError(f"{name}: expected fp32 of shape {shape}, not {getattr(array, 'dtype', type(array))}")
+    if name == "out" and not array.flags.writeable:
+        raise NumericsError("out: expected an array that can be written, not a read-only one")
+
+
+def _read_after_writing(out: F32, left: F32, right: F32, acc: F32 | None) -> bool:
+    """Whether a sum written to ``out`` may destroy what a later sum needs; ``acc`` lying exactly there may not."""
+    in_place = acc is not None and acc.ctypes.data == out.ctypes.data and acc.strides == out.strides
+    inputs = (left, right) if acc is None or in_place else (left, right, acc)
+    return any(np.may_share_memory(out, each) for each in inputs)

@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from hwmodel.errors import NumericsError
+from hwmodel.numerics.checks import whole
 
 F32 = NDArray[np.float32]
 Array = NDArray[Any]
@@ -32,16 +33,23 @@ def bf16_bits(x: F32) -> NDArray[np.uint16]:
     return out
 
 
-def round_bf16(x: F32) -> F32:
-    """Nearest bf16 of fp32 values, as fp32; half-even, overflow to infinity. NaN stays NaN."""
-    codes = bf16_bits(np.ascontiguousarray(x, dtype=np.float32).reshape(-1)).astype(np.uint32)
+def round_bf16(x: ArrayLike) -> F32:
+    """Nearest bf16 of ``x``, as fp32; half-even, overflow to infinity. float64 is rounded once. NaN stays NaN."""
+    values = _numbers(x)
+    fp32 = values if values.dtype == np.float32 else round_to_odd(values)
+    codes = bf16_bits(np.ascontiguousarray(fp32).reshape(-1)).astype(np.uint32)
     codes <<= 16
-    return codes.view(np.float32).reshape(np.shape(x))
+    return codes.view(np.float32).reshape(values.shape)
 
 
-def round_bf16_from64(x: NDArray[np.float64]) -> F32:
-    """Nearest bf16 of float64 values, rounded once, as fp32."""
-    return round_bf16(round_to_odd(x))
+def _numbers(values: ArrayLike) -> Array:
+    """``values`` as native fp32, or as float64 (exact) where they are of another type."""
+    array = np.asarray(values)
+    if array.dtype == np.float32:
+        return array
+    if not (np.can_cast(array.dtype, np.float64) or array.dtype.kind in "iub" or array.dtype.name == "bfloat16"):
+        raise NumericsError(f"values: expected floating-point numbers, not dtype {array.dtype}")
+    return array.astype(np.float64)
 
 
 def round_to_odd(x: NDArray[np.float64]) -> F32:
@@ -61,14 +69,16 @@ def round_to_odd(x: NDArray[np.float64]) -> F32:
 
 
 def round_fp32r(values: ArrayLike, mantissa_bits: int = 11) -> F32:
-    """fp32 values rounded half-even to ``mantissa_bits`` explicit mantissa bits (Neuron's fp32r: 11; TF32: 10).
+    """fp32 of ``values``, rounded half-even to ``mantissa_bits`` explicit mantissa bits (Neuron's fp32r: 11; TF32: 10).
 
-    Overflow becomes infinity, infinities pass, NaN becomes the canonical NaN. Same shape as the input.
+    float64 is rounded once. Overflow becomes infinity, infinities pass, NaN becomes the canonical NaN. Same shape as
+    the input.
     """
-    if not 0 <= mantissa_bits <= 23:
-        raise NumericsError(f"mantissa_bits: expected 0 to 23, not {mantissa_bits}")
-    x = np.array(values, dtype=np.float32, order="C")
-    drop = 23 - mantissa_bits
+    drop = 23 - whole("mantissa_bits", mantissa_bits, 0, 23)
+    numbers = _numbers(values)
+    with np.errstate(all="ignore"):
+        exact = numbers if numbers.dtype == np.float32 else _round_mantissa(numbers, mantissa_bits)
+        x = np.array(exact, dtype=np.float32, order="C")
     if drop == 0:
         return canonical_nan(x)
     bits = x.view(np.uint32)
@@ -79,6 +89,13 @@ def round_fp32r(values: ArrayLike, mantissa_bits: int = 11) -> F32:
     if nan.any():
         out[nan] = CANONICAL_NAN
     return out
+
+
+def _round_mantissa(x: NDArray[np.float64], mantissa_bits: int) -> NDArray[np.float64]:
+    """float64 rounded half-even to ``mantissa_bits`` explicit bits, fewer below fp32's smallest normal."""
+    exponent = np.maximum(np.frexp(x)[1] - 1, -126)
+    rounded: NDArray[np.float64] = np.ldexp(np.rint(np.ldexp(x, mantissa_bits - exponent)), exponent - mantissa_bits)
+    return rounded
 
 
 def canonical_nan(x: F32) -> F32:

@@ -139,7 +139,7 @@ def _pattern_values(bits: NDArray[np.uint32]) -> NDArray[np.float64]:
 
 @cache
 def half_table(source: str, dtype: str, overflow: str, nan: str) -> Codes:
-    """Code in ``dtype`` of every fp16 or bf16 code; shape [65536]."""
+    """Code in ``dtype`` (8 bits or fewer) of every code of a format up to 16 bits; shape [2^bits of the source]."""
     patterns = np.arange(65536, dtype=np.uint32) << np.uint32(16)
     values = _pattern_values(patterns) if source == "bf16" else exact_values(element_format(source))
     record = element_format(dtype)

@@ -187,3 +187,26 @@ def test_convert_between_narrow_formats_and_integers() -> None:
     sums = np.array([16777217, -5, 300], np.int32)
     assert nm.convert(sums, "int32", "int8").tolist() == [127, 251, 127]
     assert nm.convert(sums, "int32", "fp32").view(np.float32).tolist() == [16777216.0, -5.0, 300.0]
+
+
+@pytest.mark.parametrize("target", ["fp32", "bf16", "fp16", "fp8_e4m3", "fp8_e5m2", "fp4_e2m1"])
+@pytest.mark.parametrize("source", ["fp32", "bf16", "fp16", "fp8_e4m3", "fp8_e4m3_ieee", "fp8_e5m2", "fp8_e3m4"])
+def test_convert_keeps_the_sign_of_a_nan_taken_as_the_maximum(source: str, target: str) -> None:
+    record, goal = nm.FORMATS[source], nm.FORMATS[target]
+    assert record.nan_code is not None
+    got = nm.convert([record.nan_code, record.nan_code | record.sign_bit], source, target, nan="max")
+    assert got.tolist() == [goal.max_code, goal.max_code | goal.sign_bit]
+
+
+def test_fp64_is_rounded_once_to_fp32r_and_bf16() -> None:
+    """Just above a midpoint of the goal, by less than fp32 sees: through fp32 it would be a tie."""
+    for mantissa_bits in range(24):
+        above = 1 + 2.0 ** -(mantissa_bits + 1) + 2.0**-40
+        x = np.array([above, -above, 2.0**-120 * above, 2 - 2.0**-40])
+        ulp = 2.0**-mantissa_bits
+        wanted = [1 + ulp, -1 - ulp, 2.0**-120 * (1 + ulp), 2.0]
+        assert nm.round_fp32r(x, mantissa_bits).tolist() == wanted
+    assert nm.round_bf16([1 + 2.0**-8 + 2.0**-40]).tolist() == [1 + 2.0**-7]
+    smallest = 2.0**-137 * (1 + 2.0**-30)  # just above half of fp32r's smallest subnormal, 2^-126-11
+    assert nm.round_fp32r([smallest / 2, 2.0**-138, np.inf, 1e300]).tolist() == [2.0**-137, 0.0, np.inf, np.inf]
+    assert np.isnan(nm.round_fp32r([np.nan])).all()

@@ -59,3 +59,34 @@ def test_temporaries_stay_below_three_operands(backend: str, name: str) -> None:
     call = CASES[name]
     extra = peak_bytes(call) - returned(call())
     assert extra <= 3 * X.nbytes + (1 << 19)  # half a megabyte for the pieces that do not grow with the operand
+
+
+BYTES = np.random.default_rng(1).integers(0, 128, (1024, 1024)).astype(np.uint8)
+NEURON = nm.quantize_neuron_mx(np.ones((1024, 1024), np.float32), "mxfp8_e4m3")
+FP4_X4 = nm.pack_x4(BYTES & 15, "fp4_e2m1")
+FP8_X4 = nm.pack_x4(BYTES, "fp8_e4m3")
+OF_BYTES: dict[str, Callable[[], Any]] = {
+    "convert e4m3 to bf16": lambda: nm.convert(BYTES, "fp8_e4m3", "bf16"),
+    "pack x4 fp8": lambda: nm.pack_x4(BYTES, "fp8_e4m3"),
+    "pack x4 fp4": lambda: nm.pack_x4(BYTES & 15, "fp4_e2m1"),
+    "unpack x4 fp8": lambda: nm.unpack_x4(FP8_X4, "fp8_e4m3"),
+    "unpack x4 fp4": lambda: nm.unpack_x4(FP4_X4, "fp4_e2m1"),
+}
+
+
+@pytest.mark.parametrize("name", OF_BYTES)
+def test_temporaries_of_byte_codes_stay_below_three_operands(name: str) -> None:
+    call = OF_BYTES[name]
+    assert peak_bytes(call) - returned(call()) <= 3 * BYTES.nbytes + (1 << 16)
+
+
+def test_scales_on_the_sum_need_the_elements_and_the_sums_of_a_block(backend: str) -> None:
+    peak = peak_bytes(lambda: nm.matmul(HIF4, HIF4_B, "group", scale_on="block"))
+    assert peak <= 5 * X.nbytes + (1 << 19)  # two operands, their product by the BLAS, a block's sums, the result
+
+
+def test_values_of_byte_codes_are_made_once() -> None:
+    """Beyond its fp32 result: one array of that size for the elements' values, and for integers parts of K."""
+    values = 4 * BYTES.nbytes
+    assert peak_bytes(lambda: nm.dequantize(NEURON)) <= 2 * values + values // 2
+    assert peak_bytes(lambda: nm.matmul_int(BYTES, BYTES)) <= 3 * values + 2 * values // 4 + (1 << 16)

@@ -53,6 +53,29 @@ CASES: list[tuple[Callable[[], Any], str]] = [
      "expected a matrix"),
     (lambda: nm.cast_out(X.astype(np.float64), "bf16"), "expected fp32 or int32 sums, not float64"),
     (lambda: nm.cast_out(X, "mxfp4_e2m1"), "has block scales"),
+    (lambda: nm.cast_out(X, "int8", scale="2"), "scale: expected a number or one a channel"),
+    (lambda: nm.cast_out(X, "int8", offset=1.5), "offset .*expected an integer, not 1.5"),  # type: ignore[arg-type]
+    (lambda: nm.encode([[1, 2], [3]], "bf16"), "lists of equal lengths"),  # type: ignore[list-item]
+    (lambda: nm.encode(X, "FP8_E4M3"), "did you mean 'fp8_e4m3'"),
+    (lambda: nm.quantize(X, "hif"), "unknown dtype 'hif', did you mean 'hif4'"),
+    (lambda: nm.quantize(X, "hif4", axis=1.0), "axis: expected an integer, not 1.0"),  # type: ignore[arg-type]
+    (lambda: nm.quantize(X, "hif4", rule=["a6"]), "unknown hif4 rule"),  # type: ignore[arg-type]
+    (lambda: nm.quantize(X, "mxfp8_e4m3", rule=["floor"]), "unknown mx rule"),  # type: ignore[arg-type]
+    (lambda: nm.quantize_neuron_mx(X, "mxfp8_e4m3", rule=[]), "unknown neuron rule"),  # type: ignore[arg-type]
+    (lambda: nm.dequantize(X), "expected a BlockTensor as quantize gives it, not ndarray"),  # type: ignore[arg-type]
+    (lambda: nm.matmul(X, X.T, k_tile=2.5), "k_tile: expected an integer, not 2.5"),  # type: ignore[arg-type]
+    (lambda: nm.matmul(X, X.T, "group", group="64"), "group: expected an integer"),  # type: ignore[arg-type]
+    (lambda: nm.matmul(X, X.T, a_zero=1.5), "a_zero: expected an integer, not 1.5"),  # type: ignore[arg-type]
+    (lambda: nm.matmul(X, X.T, out=np.broadcast_to(np.float32(0), (4, 4))), "out: expected an array that can be"),
+    (lambda: nm.to_layout(X.astype(np.uint8), "nz", "int8"), "unknown layout 'nz', did you mean 'NZ'"),
+    (lambda: nm.layout_bytes(-1, 3, "NZ", "int8"), "rows: expected at least 0, not -1"),
+    (lambda: nm.scale_cell_bytes(16, -64, "hif4"), "k: expected at least 0, not -64"),
+    (lambda: nm.scale_slots(-1), "scale rows: expected at least 0, not -1"),
+    (lambda: nm.lane_remap(2.5, 1), "stride: expected an integer"),  # type: ignore[arg-type]
+    (lambda: nm.neuron_scales(np.ones((8, 4), np.float32), 300), "emax: expected 0 to 255, not 300"),
+    (lambda: nm.set_threads(1.5), "threads: expected an integer, not 1.5"),  # type: ignore[arg-type]
+    (lambda: nm.round_bf16([1j]), "expected floating-point numbers, not dtype complex128"),
+    (lambda: nm.round_fp32r([1j]), "expected floating-point numbers, not dtype complex128"),
 ]  # fmt: skip
 
 
@@ -96,6 +119,39 @@ def test_inputs_are_never_changed(backend: str) -> None:
     nm.pack_x4(codes, "fp4_e2m1"), nm.scales_to_slots(codes[:4], into=codes[:8])
     nm.scale_cells(nm.MxScales(codes[:, :4]), "mxfp8_e4m3")
     assert [each.tobytes() for each in inputs] == before
+
+
+@pytest.mark.parametrize("order", nm.ORDERS)
+@pytest.mark.parametrize("options", [{}, {"k_tile": 16}, {"scale_on": "block"}], ids=str)
+@pytest.mark.parametrize("side", [48, 300])
+def test_the_result_may_overlap_any_input(backend: str, order: str, options: dict[str, Any], side: int) -> None:
+    """A sum written over an operand, or over the next sum's start, changed the sums that came after it."""
+    rng = np.random.default_rng(7)
+    a, b, c = (rng.standard_normal((side, side)).astype(np.float32) for _ in range(3))
+    alone = nm.matmul(a, b, order, group=16, **options)  # type: ignore[call-overload]
+    for taken in (0, 1):
+        operands = [a.copy(), b.copy()]
+        got = nm.matmul(*operands, order, group=16, out=operands[taken], **options)  # type: ignore[misc]
+        assert got is operands[taken]
+        assert got.tobytes() == alone.tobytes()
+    with_start = nm.matmul(a, b, order, group=16, acc=c, **options)  # type: ignore[call-overload]
+    store = np.concatenate([c, c[:1]])
+    got = nm.matmul(a, b, order, group=16, acc=store[:-1], out=store[1:], **options)  # type: ignore[call-overload]
+    assert got.tobytes() == with_start.tobytes()
+    nm.matmul(a, b, order, group=16, acc=c, out=c, **options)  # type: ignore[call-overload]
+    assert c.tobytes() == with_start.tobytes()
+
+
+@pytest.mark.parametrize("dtype", ["fp16", "bf16", "fp32", "int32"])
+def test_codes_in_the_other_byte_order_are_the_same_codes(dtype: str) -> None:
+    """Signed codes of a big-endian file were read as they lie."""
+    bits = nm.FORMATS[dtype].bits
+    codes = np.array([[0x3C00, 0x3F80], [1, 0x7001]], f"u{bits // 8}")
+    signed = codes.view(f"i{bits // 8}")
+    for other in (codes.astype(f">u{bits // 8}"), signed.astype(f">i{bits // 8}"), signed.astype(f"<i{bits // 8}")):
+        assert nm.decode(other, dtype).tobytes() == nm.decode(codes, dtype).tobytes()
+        assert (nm.to_layout(other, "NZ", dtype) == nm.to_layout(codes, "NZ", dtype)).all()
+        assert (nm.convert(other, dtype, "fp8_e4m3") == nm.convert(codes, dtype, "fp8_e4m3")).all()
 
 
 def test_nothing_is_a_shape_like_any_other(backend: str) -> None:
