@@ -60,6 +60,8 @@ E4M3: list[tuple[float, tuple[Any, ...]]] = [
     (480.0, (128, 127, 128, 128, 127)),
     (496.0, (128, 127, 128, 128, 128)),
     (512.0, (128, 128, 128, 128, 128)),
+    (np.inf, (REFUSED, 255, 255, 255, 255)),
+    (np.nan, (REFUSED, 255, 255, 255, 255)),
 ]
 
 
@@ -92,6 +94,21 @@ def test_neuron_columns_of_the_scale_table_n068(peak: float, default: int, alter
     x[5, 2] = peak
     for rule, want in (("neuron", default), ("neuron_alt_emax", alternative)):
         tensor = nm.quantize_neuron_mx(x, "mxfp4_e2m1", rule=rule)
+        assert isinstance(tensor.scales, nm.MxScales)
+        assert tensor.scales.e8m0[0, 0] == want
+
+
+# max: codes under neuron and neuron_hw (E4M3)
+@pytest.mark.parametrize(
+    ("peak", "default", "hardware"),
+    [(0.0, 1, 0), (1.75, 119, 120), (1.875, 119, 120), (448.0, 127, 128), (480.0, 127, 128), (512.0, 128, 129),
+     (np.inf, 247, 248), (np.nan, 247, 248)],
+)  # fmt: skip
+def test_neuron_codes_of_e4m3(peak: float, default: int, hardware: int) -> None:
+    x = np.zeros((8, 4), np.float32)
+    x[7, 3] = peak
+    for rule, want in (("neuron", default), ("neuron_hw", hardware)):
+        tensor = nm.quantize_neuron_mx(x, "mxfp8_e4m3", rule=rule)
         assert isinstance(tensor.scales, nm.MxScales)
         assert tensor.scales.e8m0[0, 0] == want
 
