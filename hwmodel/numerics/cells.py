@@ -72,7 +72,7 @@ def read_e8m0_cells(data: ArrayLike, rows: int, groups: int) -> NDArray[np.uint8
     fractals, pairs = ceil_div(rows, CELL_ROWS), ceil_div(groups, 2)
     raw = _bytes_of(data, fractals * pairs * 32, f"e8m0 cells of {rows} rows x {groups} groups")
     grid = raw.reshape(fractals, pairs, CELL_ROWS, 2).transpose(0, 2, 1, 3)
-    return np.ascontiguousarray(grid.reshape(fractals * CELL_ROWS, pairs * 2)[:rows, :groups])
+    return np.array(grid.reshape(fractals * CELL_ROWS, pairs * 2)[:rows, :groups], order="C")
 
 
 def scale_cell_bytes(rows: int, k: int, dtype: str) -> int:

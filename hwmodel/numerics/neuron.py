@@ -150,7 +150,7 @@ def pack_x4(codes: ArrayLike, dtype: str, lanes: ArrayLike | None = None) -> Arr
     bits, container = _container(record.bits, dtype)
     lane_bytes = array if bits == 8 else array[..., 0::2] | array[..., 1::2] << 4
     little = np.ascontiguousarray(lane_bytes).view(np.dtype(container).newbyteorder("<"))
-    return little.astype(container, copy=False)
+    return little.astype(container)
 
 
 def unpack_x4(containers: ArrayLike, dtype: str, lanes: ArrayLike | None = None) -> Array:
@@ -240,7 +240,8 @@ def deinterleave(matrix: ArrayLike, factor: int) -> Array:
     if whole("factor", factor) < 1 or array.shape[1] % factor:
         raise NumericsError(f"deinterleave: factor {factor} does not divide the columns of shape {array.shape}")
     rows, cols = array.shape
-    return array.reshape(rows, cols // factor, factor).transpose(0, 2, 1).reshape(rows * factor, cols // factor)
+    grid = np.array(array.reshape(rows, cols // factor, factor).transpose(0, 2, 1), order="C")
+    return grid.reshape(rows * factor, cols // factor)
 
 
 def interleave(matrix: ArrayLike, factor: int) -> Array:
@@ -249,7 +250,8 @@ def interleave(matrix: ArrayLike, factor: int) -> Array:
     if whole("factor", factor) < 1 or array.shape[0] % factor:
         raise NumericsError(f"interleave: factor {factor} does not divide the rows of shape {array.shape}")
     rows, cols = array.shape
-    return array.reshape(rows // factor, factor, cols).transpose(0, 2, 1).reshape(rows // factor, cols * factor)
+    grid = np.array(array.reshape(rows // factor, factor, cols).transpose(0, 2, 1), order="C")
+    return grid.reshape(rows // factor, cols * factor)
 
 
 def _matrix(matrix: ArrayLike) -> Array:

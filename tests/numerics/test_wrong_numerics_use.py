@@ -142,6 +142,32 @@ def test_the_result_may_overlap_any_input(backend: str, order: str, options: dic
     assert c.tobytes() == with_start.tobytes()
 
 
+@pytest.mark.parametrize("shape", [(1, 1), (1, 4), (8, 4), (16, 2), (16, 32), (32, 16)], ids=str)
+def test_results_share_no_memory_with_inputs(shape: tuple[int, int]) -> None:
+    """Where a permutation moves nothing, a view of the input came back: to change one changed the other."""
+    data = np.ones(shape, np.uint8)
+    cells = np.ones(nm.scale_cell_bytes(shape[0], 32 * shape[1], "mxfp8_e4m3"), np.uint8)
+    results = [
+        (cells, nm.read_e8m0_cells(cells, *shape)),
+        (data, nm.e8m0_cells(data)),
+        (data, nm.deinterleave(data, 1)),
+        (data, nm.interleave(data, 1)),
+        (data, nm.deinterleave(data, shape[1])),
+        (data, nm.interleave(data, shape[0])),
+        (data, nm.decode_int(data, "uint8")),
+        (data, nm.convert(data, "uint8", "uint8")),
+    ]
+    results += [(data, nm.to_layout(data, layout, "int8")) for layout in nm.LAYOUTS]
+    for layout in nm.LAYOUTS:
+        laid = nm.to_layout(data, layout, "int8")
+        results.append((laid, nm.from_layout(laid, *shape, layout, "int8")))
+    if shape[1] % 4 == 0:
+        for dtype in ("fp8_e4m3", "fp4_e2m1"):
+            packed = nm.pack_x4(data, dtype)
+            results += [(data, packed), (packed, nm.unpack_x4(packed, dtype))]
+    assert not any(np.shares_memory(given, result) for given, result in results)
+
+
 @pytest.mark.parametrize("dtype", ["fp16", "bf16", "fp32", "int32"])
 def test_codes_in_the_other_byte_order_are_the_same_codes(dtype: str) -> None:
     """Signed codes of a big-endian file were read as they lie."""
