@@ -103,9 +103,9 @@ def in_float64(a: F32, b: F32, acc: F32 | None, out: F32) -> None:
         _start(acc, out)
         _in_threads(compiled.chain_in_float64, a, b, out)
         return
-    right = b.astype(np.float64)
     step = max(1, _ELEMENTS // max(1, b.shape[1]))
     with np.errstate(all="ignore"):
+        right = b.astype(np.float64)
         for row in range(0, a.shape[0], step):
             rows = slice(row, row + step)
             total = np.empty(out[rows].shape)

@@ -192,3 +192,10 @@ def test_blocks_must_lie_along_k() -> None:
         nm.matmul(neuron, np.ones((4, 1), np.float32), scale_on="block")
     with pytest.raises(NumericsError, match="none of k_tile"):
         nm.matmul(np.ones((2, 64), np.float32), right, scale_on="block", k_tile=32)
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("order", nm.ORDERS)
+def test_a_signalling_nan_warns_in_no_order(backend: str, order: str) -> None:
+    x = np.full((3, 3), 0x7F800001, np.uint32).view(np.float32)
+    assert (bits(nm.matmul(x, x, order, group=2)) == 0x7FC00000).all()  # type: ignore[call-overload]
