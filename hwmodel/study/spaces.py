@@ -11,21 +11,20 @@ import itertools
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cached_property
 from typing import Any, Literal, NamedTuple, get_args, get_origin
 
 from hwmodel.arch import Arch
 from hwmodel.errors import InputError
 from hwmodel.problem import Accumulate, MatmulProblem
-from hwmodel.program.instructions import GM_LINE_BYTES, Extract, Load, Matmul, Store
 from hwmodel.quantities import ceil_div, round_up
 from hwmodel.scenario import Scenario
 from hwmodel.tiling import TILINGS, blocked, n_split
-from hwmodel.tiling import operands as sizes
 from hwmodel.tiling.base import TilingParams
 from hwmodel.tiling.blocked import Blocked, Buffers
-from hwmodel.tiling.bounds import bounds_of, cost_alone
+from hwmodel.tiling.bounds import Costs, bounds_of
 from hwmodel.tiling.grid import shares
+from hwmodel.tiling.quick import Quick
 from hwmodel.tiling.space import Space
 
 Candidate = dict[str, Any]
@@ -96,10 +95,20 @@ class BlockedSpace(SearchSpace):
 
     max_cores: int
 
-    @property
+    @cached_property
     def space(self) -> Space:
         """Sizes that fit."""
         return Space(self.problem, self.arch)
+
+    @cached_property
+    def costs(self) -> Costs:
+        """Of the machine's instructions."""
+        return Costs(self.arch)
+
+    @cached_property
+    def quick(self) -> Quick:
+        """Bounds that need no plan."""
+        return Quick(self.problem, self.space, self.costs)
 
     @property
     def buffers(self) -> list[Buffers]:
@@ -108,7 +117,7 @@ class BlockedSpace(SearchSpace):
 
     def families(self) -> Iterator[Family]:
         """One for each base tile and grid."""
-        space, quick = self.space, _Quick(self)
+        space, quick = self.space, self.quick
         grids = space.grids(self.max_cores)
         for m, n, k in itertools.product(space.bases_m(), space.bases_n(), space.bases_k()):
             if space.fits_l0(m, k, n, 1, 1):
@@ -118,7 +127,7 @@ class BlockedSpace(SearchSpace):
     def members(self, family: Family) -> Iterator[tuple[int, Candidate]]:
         """Every panel depth, buffering and loop order."""
         m, k, n, grid = family.key
-        space, quick = self.space, _Quick(self)
+        space, quick = self.space, self.quick
         one_tile = all(
             share.rows <= m or share.cols <= n for share in shares(self.problem.m, self.problem.n, m, n, grid)
         )
@@ -133,7 +142,7 @@ class BlockedSpace(SearchSpace):
     def bound(self, candidate: Candidate) -> int:
         """By counting all instructions."""
         params = Blocked(**candidate)
-        return bounds_of(blocked.plan(self.problem, self.accumulate, self.arch, params)).lower
+        return bounds_of(blocked.plan(self.problem, self.accumulate, self.arch, params), self.costs).lower
 
     def dimensions(self) -> dict[str, list[Any]]:
         """Independent choices; not every combination fits."""
@@ -174,101 +183,6 @@ def _blocked(
         "buffers": parts.model_dump(),
         "loop_order": order,
     }
-
-
-class _Quick:
-    """Bounds of the busiest core from a few products: matmuls, stores, extracts and loads, each taken alone.
-
-    Loads are taken as hits or as misses, whichever is faster, and scales are left out: that is never too much.
-    """
-
-    def __init__(self, space: BlockedSpace) -> None:
-        self.problem, self.arch, self.sizes = space.problem, space.arch, space.space
-        self.launch = self.arch.spec.launch_cycles * self.arch.ticks_per_cycle
-        self.element = sizes.operand_kind(self.problem.out, mx=False).bits // 8
-        self.totals = lru_cache(None)(self._totals)
-        self.loads = lru_cache(None)(self._loads)
-        self.cost = lru_cache(None)(self._cost)
-
-    def _cost(self, engine: str, params: Any) -> int:
-        return cost_alone(self.arch, engine, params)
-
-    def family(self, m: int, k: int, n: int, grid: tuple[int, int]) -> int:
-        """No tiling with this base and grid takes fewer cycles: its panels are as deep as can be."""
-        cube, fix, _ = self.totals(m, k, n, grid)
-        deepest = self.sizes.deepest(m, k, n, 1)
-        loads = self.loads(m, k, n, grid, deepest[0]) if deepest is not None else 0
-        return self._cycles(max(cube, fix, loads))
-
-    def member(self, m: int, k: int, n: int, grid: tuple[int, int], panel: int, parts: Buffers) -> int:
-        """The same for one depth and buffering: engines that share one buffer take turns."""
-        cube, fix, extracts = self.totals(m, k, n, grid)
-        found = [self.loads(m, k, n, grid, panel), extracts, cube + fix if parts.l0c == 1 else max(cube, fix)]
-        if parts.l0 == 1:
-            found.append(cube + extracts)
-        return self._cycles(max(found))
-
-    def _cycles(self, ticks: int) -> int:
-        return ceil_div(self.launch + ticks, self.arch.ticks_per_cycle)
-
-    def _largest(self, m: int, n: int, grid: tuple[int, int]) -> tuple[int, int]:
-        """Rows and columns of the first core, which has a largest share."""
-        share = shares(self.problem.m, self.problem.n, m, n, grid)[0]
-        return share.rows, share.cols
-
-    def _totals(self, m: int, k: int, n: int, grid: tuple[int, int]) -> tuple[int, int, int]:
-        """(matmuls, stores, extracts of data) of the first core, in ticks."""
-        rows, cols = self._largest(m, n, grid)
-        problem = self.problem
-        cube = fix = extracts = 0
-        slices = _parts(problem.k, k)
-        stride = problem.n * self.element
-        for height, high in _parts(rows, m):
-            for width, wide in _parts(cols, n):
-                count = high * wide
-                for depth, deep in slices:
-                    cube += count * deep * self.cost("M", Matmul(height, depth, width, problem.a, problem.b, True))
-                    a = sizes.l0_tile(self.sizes.a, "l0a", 0, height, depth, "NZ").size
-                    b = sizes.l0_tile(self.sizes.b, "l0b", 0, depth, width, "ZN").size
-                    extracts += (
-                        count * deep * (self.cost("MTE1", Extract(a, "l0a")) + self.cost("MTE1", Extract(b, "l0b")))
-                    )
-                stores = (
-                    Store(height, width, self.element, stride, (row + col) % GM_LINE_BYTES)
-                    for row in _starts(rows, m, height, stride)
-                    for col in _starts(cols, n, width, self.element)
-                )
-                least = min(self.cost("FIX", store) for store in stores)
-                fix += count * least
-        return cube, fix, extracts
-
-    def _loads(self, m: int, k: int, n: int, grid: tuple[int, int], panel: int) -> int:
-        rows, cols = self._largest(m, n, grid)
-        panels = _parts(self.problem.k, k * panel)
-        total = 0
-        for height, high in _parts(rows, m):
-            for width, wide in _parts(cols, n):
-                for depth, deep in panels:
-                    a = ceil_div(height * depth * self.sizes.a.bits, 8)
-                    b = ceil_div(depth * width * self.sizes.b.bits, 8)
-                    total += high * wide * deep * (self._load(a) + self._load(b))
-        return total
-
-    def _load(self, size: int) -> int:
-        hit, miss = Load(size, 1, size, 0), Load(size, 1, size, size)
-        return min(self.cost("MTE2", hit), self.cost("MTE2", miss))
-
-
-def _parts(extent: int, base: int) -> list[tuple[int, int]]:
-    """(size, how many) of the tiles along one dimension."""
-    whole, rest = divmod(extent, base)
-    return ([(base, whole)] if whole else []) + ([(rest, 1)] if rest else [])
-
-
-def _starts(extent: int, base: int, size: int, step: int) -> set[int]:
-    """Where tiles of ``size`` begin along one dimension, in bytes from a boundary of GM."""
-    found = range(0, extent, base)
-    return {start * step % GM_LINE_BYTES for start in found if min(base, extent - start) == size}
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,7 @@ from hwmodel.problem import Accumulate, MatmulProblem
 from hwmodel.tiling import blocked
 from hwmodel.tiling.base import Tiling, TilingParams
 from hwmodel.tiling.blocked import Blocked, BlockedPlan, Buffers
-from hwmodel.tiling.bounds import bounds_of
+from hwmodel.tiling.bounds import Costs, bounds_of
 from hwmodel.tiling.grid import shares
 from hwmodel.tiling.space import Space
 
@@ -40,11 +40,11 @@ def plan(problem: MatmulProblem, accumulate: Accumulate, arch: Arch, params: Aut
     if not found:
         raise InputError(f"tiling: no blocked tiling of {problem.m} x {problem.k} x {problem.n} fits {arch.name}")
     found.sort(key=lambda candidate: _cube_work(problem, candidate))
-    best = None
+    best, costs = None, Costs(arch)
     for candidate in found[:LOOKED_AT]:
         each = blocked.plan(problem, accumulate, arch, candidate.model_copy(update={"cores": params.cores}))
         m, _, n = candidate.base
-        key = (bounds_of(each).lower, each.active_cores, m * n, candidate.base)
+        key = (bounds_of(each, costs).lower, each.active_cores, m * n, candidate.base)
         if best is None or key < best[0]:
             best = (key, each)
     assert best is not None

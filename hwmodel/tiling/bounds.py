@@ -121,10 +121,37 @@ def _matmul(loop: CoreLoop, m: int, k: int, n: int, accumulate: bool) -> Matmul:
     return Matmul(m, k, n, problem.a, problem.b, accumulate)
 
 
-def bounds_of(plan: BlockedPlan) -> Bounds:
-    """Bounds of a plan: the largest over its cores, and over the shared links."""
+class Costs:
+    """Ticks of one instruction when nobody shares anything with it: of any on one machine, each worked out once."""
+
+    def __init__(self, arch: Arch) -> None:
+        self.arch = arch
+        self._known: dict[tuple[str, Any], int] = {}
+
+    def __call__(self, engine: str, params: Any) -> int:
+        """Ticks of an instruction of that engine."""
+        key = (engine, params)
+        found = self._known.get(key)
+        if found is None:
+            found = self._known[key] = self._work_out(engine, params)
+        return found
+
+    def _work_out(self, engine: str, params: Any) -> int:
+        unit = self.arch.units[engine]
+        ticks = unit.kind.cycles(unit.spec, params) * unit.ticks_per_cycle
+        for move in unit.kind.traffic(unit.spec, params):
+            ticks += ceil_div(move.size, self.arch.core_link_rates[move.link])
+        return ticks
+
+
+def bounds_of(plan: BlockedPlan, costs: Costs | None = None) -> Bounds:
+    """Bounds of a plan: the largest over its cores, and over the shared links.
+
+    ``costs`` of the plan's machine, where many plans are looked at.
+    """
     tensors = tensors_of(plan)
     arch = plan.arch
+    costs = costs or Costs(arch)
     launch = arch.spec.launch_cycles * arch.ticks_per_cycle
     limits: dict[str, int] = {}
     alone: dict[str, int] = {}
@@ -132,7 +159,7 @@ def bounds_of(plan: BlockedPlan) -> Bounds:
     tails = []
     only_loads_move = True
     for group in plan.groups:
-        core = _Core(arch, CoreLoop(plan, group, tensors))
+        core = _Core(costs, CoreLoop(plan, group, tensors))
         for name, ticks in core.alone.items():
             alone[name] = max(alone.get(name, 0), ticks)
         for name, ticks in core.limits().items():
@@ -157,10 +184,9 @@ def _cycles(arch: Arch, ticks: dict[str, int]) -> dict[str, int]:
 class _Core:
     """One core's loop, counted. All times in ticks, without the launch."""
 
-    def __init__(self, arch: Arch, loop: CoreLoop) -> None:
-        self.arch, self.loop = arch, loop
+    def __init__(self, costs: Costs, loop: CoreLoop) -> None:
+        self.arch, self.cost, self.loop = costs.arch, costs, loop
         self.counted = census(loop)
-        self._costs: dict[tuple[str, Any], int] = {}
         self.sums: Counter[str] = Counter()
         for (engine, params), count in self.counted.items():
             self.sums[engine] += count * self.cost(engine, params)
@@ -169,13 +195,6 @@ class _Core:
         self.last = (last_m.size, last_n.size)
         store = loop.store(last_m.start, last_m.size, last_n.start, last_n.size)
         self.after_matmul = self.cost("FIX", store)
-
-    def cost(self, engine: str, params: Any) -> int:
-        """`cost_alone`, remembered."""
-        key = (engine, params)
-        if key not in self._costs:
-            self._costs[key] = cost_alone(self.arch, engine, params)
-        return self._costs[key]
 
     @property
     def alone(self) -> dict[str, int]:
@@ -269,12 +288,3 @@ class _Core:
                     found = _extracts(loop, m.size, n.size, min(loop.base_k, self._depth(k0)))
                     total += sum(self.cost("MTE1", params) for params in found if params.target.startswith("l0a"))
         return total * ceil_div(loop.cols, loop.base_n)
-
-
-def cost_alone(arch: Arch, engine: str, params: Any) -> int:
-    """Ticks of one instruction when nobody shares anything with it."""
-    unit = arch.units[engine]
-    ticks = unit.kind.cycles(unit.spec, params) * unit.ticks_per_cycle
-    for move in unit.kind.traffic(unit.spec, params):
-        ticks += ceil_div(move.size, arch.core_link_rates[move.link])
-    return ticks
