@@ -243,6 +243,19 @@ def test_nan_and_infinity_in_a_block_n078_n079_n081() -> None:
     assert narrow["data"].view(np.uint16)[0, 0] & 0xF == 0
 
 
+@pytest.mark.parametrize(
+    ("source", "nans"), [("float16", [0x7E00, 0xFE00, 0xFD01]), ("bfloat16", [0x7FC0, 0xFFC0, 0xFF81])]
+)
+def test_a_nan_keeps_its_sign_on_the_way_to_the_narrow_n079_n081(source: str, nans: list[int]) -> None:
+    """FP4: a zero of its sign; FP8 with suppression: the largest of its sign. Of both 16-bit sources."""
+    stored = np.full((32, 16), 0x3C00)
+    stored[0, :3] = nans
+    narrow = left(quantising(source, FP4, init=codes(stored)), [QUANTISE])
+    assert narrow["data"].view(np.uint16)[0, 0] & 0xFFF == 0x880
+    suppressed = left(quantising(source, init=codes(stored)), [{**QUANTISE, "nan_suppress": True}])
+    assert suppressed["data"].view(np.uint8)[0, :3].tolist() == [0x7E, 0xFE, 0xFE]
+
+
 def test_counts_that_are_no_multiple_of_four_are_refused_n089() -> None:
     tensors = {**quantising(), "src": sbuf("bfloat16", 32, 14, init=normal(1))}
     assert "whole blocks of 8 partitions x 4" in refused(tensors, [QUANTISE])

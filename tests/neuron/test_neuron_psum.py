@@ -301,6 +301,29 @@ def test_a_nan_from_written_operands_is_a_value_n062() -> None:
     assert fp32(found["y"])[0, 1] == -1
 
 
+@pytest.mark.parametrize(
+    ("dtype", "nans"),
+    [
+        ("float16", [0x7E00, 0xFE00, 0x7C01, 0xFDFF]),
+        ("bfloat16", [0x7FC0, 0xFFC0, 0x7F81, 0xFFFF]),
+        ("float32", [0x7FC00000, 0xFFC00000, 0x7F800001, 0xFFFFFFFF]),
+        ("float8e5", [0x7D, 0xFD, 0x7E, 0xFF]),
+    ],
+)
+@pytest.mark.filterwarnings("error")
+def test_a_cast_makes_every_nan_the_canonical_one(dtype: str, nans: list[int]) -> None:
+    """Sign and payload go, signalling ones included; without a cast bits are moved as they are."""
+    canonical = {
+        "float32": 0x7FC00000, "bfloat16": 0x7FC0, "float16": 0x7E00, "float8e5": 0x7E, "float8_e4m3fn": 0x7F,
+        "int32": 0,
+    }  # fmt: skip
+    tensors = {"a": sbuf(dtype, 4, 1, init=codes([[bits] for bits in nans]))}
+    tensors |= {name: sbuf(name, 4, 1) for name in canonical}
+    found = left(tensors, [{"op": "copy", "src": "a", "dst": name} for name in canonical])
+    for name, bits in canonical.items():
+        assert found[name][:, 0].tolist() == (nans if name == dtype else [bits] * 4), name
+
+
 def test_sums_stay_fp32_between_instructions_n063() -> None:
     """1 + 2^-24 twice is 1: nothing wider is kept."""
     tensors = {

@@ -46,7 +46,7 @@ def widen(stored: Array, dtype: NeuronDtype) -> Array:
     if element == "bf16":
         return (stored.astype(np.uint32) << np.uint32(16)).view(np.float32)
     if element == "fp16":
-        return stored.astype(np.uint16).view(np.float16).astype(np.float32)
+        return _from_fp16(stored.astype(np.uint16))
     if element == "uint8":
         return stored.astype(np.float32)
     if element == "int8":
@@ -56,15 +56,25 @@ def widen(stored: Array, dtype: NeuronDtype) -> Array:
     return table(element)[stored]
 
 
+def _from_fp16(codes: Array) -> Array:
+    """Of a NaN only the sign is kept."""
+    nan = codes & 0x7FFF > 0x7C00
+    wide = np.where(nan, np.uint16(0), codes).view(np.float16).astype(np.float32)
+    return np.where(nan, (codes.astype(np.uint32) & 0x8000) << 16 | NAN_BITS, wide.view(np.uint32)).view(np.float32)
+
+
 def narrow(values: Array, element: str, *, nan_max: bool = False) -> Array:
-    """Nearest codes of fp32 values, ties to even: 16 bits go to infinity, 8 and 4 bits to their largest value."""
+    """Nearest codes of fp32 values, ties to even: 16 bits go to infinity, 8 and 4 bits to their largest value.
+
+    A NaN becomes the canonical one of the format.
+    """
     x = np.ascontiguousarray(values, np.float32)
     if element == "fp32":
-        return x.view(np.uint32).copy()
+        return canonical(x).view(np.uint32)
     if element == "bf16":
         return _bf16(x)
     if element == "fp16":
-        with np.errstate(over="ignore"):
+        with np.errstate(all="ignore"):
             codes = x.astype(np.float16).view(np.uint16)
         return np.where(np.isnan(x), np.uint16(0x7E00), codes)
     if element in ("uint8", "int8", "int32"):
@@ -93,7 +103,8 @@ def _by_search(x: Array, element: str, *, nan_max: bool) -> Array:
     values = table(element)
     finite = np.flatnonzero(np.isfinite(values) & ~np.signbit(values))
     magnitudes = values[finite].astype(np.float64)
-    size = np.abs(x.astype(np.float64))
+    with np.errstate(invalid="ignore"):  # numpy warns of a signalling NaN
+        size = np.abs(x.astype(np.float64))
     above = np.clip(np.searchsorted(magnitudes, size), 0, len(magnitudes) - 1)
     below = np.maximum(above - 1, 0)
     with np.errstate(invalid="ignore"):

@@ -86,9 +86,11 @@ def moved(operands: Found, how: MoveValues) -> Array:
 
 
 def _wide(codes: Array, dtype: str) -> Array:
+    """fp32 values. The sign of a NaN counts where one is quantised, and decoding gives that of fp16 none."""
     element = NEURON_DTYPES[dtype].element
     assert element is not None
-    return nm.decode(codes, element)
+    wide = nm.decode(codes, element)
+    return np.copysign(wide, codes.view(np.int16)) if element == "fp16" else wide
 
 
 def quantised(source: tuple[Array, str], how: QuantiseValues, dtype: str, slots: Array) -> tuple[Array, Array]:
