@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from hwmodel.errors import InputError
+from hwmodel.errors import InputError, ProgramError
 from hwmodel.listing.base import Listing, Output
 from hwmodel.machine import Machine
 from hwmodel.result import Expectation, Result, Values
@@ -35,6 +35,8 @@ def run(
     try:
         machine = Machine(scenario.arch, listing.program, memory)
         trace = machine.run()
+    except ProgramError as error:
+        raise scenario.locate(error, f"program.instructions[{error.index}]") from None
     finally:
         if was:
             gc.enable()

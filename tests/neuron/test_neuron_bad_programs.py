@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from neuron_programs import TRN2, dense, integers, left, matmult, normal, psum, ready, refused, result, sbuf, tensor
 
@@ -188,6 +189,38 @@ def test_tensors_that_do_not_fit_are_named(entry: dict[str, Any], words: tuple[s
     text = refused({"a": entry}, [], TRN2)
     for word in words:
         assert word in text
+
+
+# -- what only a run can see -------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("dtype", "row"), [("int16", 5), ("int32", -1), ("uint32", 1 << 31)])
+def test_a_gathered_row_that_is_not_there_is_named(dtype: str, row: int) -> None:
+    index = sbuf(dtype, 4, 1, init=[[0], [1], [row], [2]])
+    tensors = {**dense(4, 2, 3), "w": sbuf("bfloat16", 5, 2, init=normal(1)), "index": index}
+    first = {"op": "copy", "src": "index", "dst": "index"}
+    words = (
+        rf"program.instructions\[1\]: instruction 1 .*weights_index: expected rows 0 to 4 of the weights, not {row}$"
+    )
+    with pytest.raises(InputError, match=words):
+        result(tensors, [first, matmult(weights_index="index")])
+
+
+@pytest.mark.parametrize(("ratio", "tag"), [(1, 4), (2, 8), (3, 12), (2, 15)])
+def test_a_tag_beside_its_group_is_named(ratio: int, tag: int) -> None:
+    """A group has 4 x ratio rows: what lies behind them belongs to the next group, behind the last to nobody."""
+    words = np.zeros((32, 3), np.int64)
+    words[7, 1] = tag << 8
+    tensors = {
+        "x": sbuf("bfloat16", 128, ratio * 4, init=normal(1)),
+        "w": sbuf("bfloat16", 128, 3, init=normal(2)),
+        "index": sbuf("int16", 32, 3, init=words),
+        "acc": psum(3, 4),
+    }
+    sparse = matmult(op="matmult_sparse", index="index", ratio=ratio)
+    text = rf"instruction 0 \(matmult_sparse\): index: expected positions 0 to {4 * ratio - 1} .*, not {tag}$"
+    with pytest.raises(InputError, match=text):
+        result(tensors, [sparse])
 
 
 # -- semaphores of the user's own --------------------------------------------------------------------------------------

@@ -11,13 +11,14 @@ from typing import Literal, NamedTuple
 import numpy as np
 
 from hwmodel import numerics as nm
+from hwmodel.errors import InputError, ProgramError
 from hwmodel.program.instructions import Instruction, Order
 from hwmodel.program.memory import Part, Tile
 from hwmodel.program.neuron import Weights
 from hwmodel.program.neuron_dtypes import NEURON_DTYPES
 from hwmodel.units.neuron.operands import Operand, doubled, scaled, widened
 from hwmodel.units.neuron.storage import CoreMemory
-from hwmodel.units.neuron.variants import sparse_product, transposed
+from hwmodel.units.neuron.variants import check_tags, sparse_product, transposed
 from hwmodel.units.storage import Array
 
 
@@ -60,7 +61,18 @@ class Found(NamedTuple):
 
 
 def capture(instruction: Instruction, storage: CoreMemory) -> Operand | Found:
-    """Operands as they lie in SBUF, or the weights and the moving rows."""
+    """Operands as they lie in SBUF, or the weights and the moving rows.
+
+    Raises ProgramError where an index that it found there points beside what it chooses from.
+    """
+    try:
+        return _found(instruction, storage)
+    except InputError as error:
+        number = dict(instruction.label).get("i", instruction.number)
+        raise ProgramError(number, instruction.op, str(error)) from None
+
+
+def _found(instruction: Instruction, storage: CoreMemory) -> Operand | Found:
     parts = [operand for operand in instruction.reads if isinstance(operand, Part)]
     if isinstance(instruction.params, Weights):
         how = instruction.values if isinstance(instruction.values, WeightsValues) else WeightsValues()
@@ -72,6 +84,8 @@ def capture(instruction: Instruction, storage: CoreMemory) -> Operand | Found:
     codes = storage.read(moving)
     weights = storage.weights.get(copy.tile.offset) or _garbage(copy.tile)
     if multiply.sparse_ratio:
+        assert extra is not None
+        check_tags(extra, multiply.sparse_ratio)
         return Found(weights, Operand(codes, moving.tile.dtype), extra)
     return Found(weights, Operand(codes, moving.tile.dtype, extra))
 
@@ -81,13 +95,20 @@ def _weights(parts: list[Part], how: WeightsValues, storage: CoreMemory) -> Oper
     codes = storage.read(data)
     slots = storage.read(rest.pop(0)) if how.scales else None
     if how.gather:
-        codes = codes[gather_rows(storage.read(rest.pop(0)))]
+        index = rest.pop(0)
+        codes = codes[gather_rows(storage.read(index), index.tile.dtype, codes.shape[0])]
     return Operand(codes, data.tile.dtype, slots)
 
 
-def gather_rows(index: Array) -> Array:
-    """Row numbers from an index tensor with one element a partition."""
-    return index.reshape(-1).astype(np.int64)
+def gather_rows(index: Array, dtype: str, there: int) -> Array:
+    """Row numbers from an index tensor with one element a partition; InputError beside the rows that are ``there``."""
+    rows = index.reshape(-1)
+    if dtype.startswith("int"):
+        rows = rows.view(f"i{rows.dtype.itemsize}")
+    wrong = (rows < 0) | (rows >= there)
+    if wrong.any():
+        raise InputError(f"weights_index: expected rows 0 to {there - 1} of the weights, not {rows[wrong.argmax()]}")
+    return rows.astype(np.int64)
 
 
 def _garbage(tile: Tile) -> Operand:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from hwmodel import numerics as nm
+from hwmodel.errors import InputError
 from hwmodel.program.neuron_dtypes import NEURON_DTYPES
 from hwmodel.units.neuron.operands import Operand, widened
 from hwmodel.units.storage import Array
@@ -12,6 +13,15 @@ from hwmodel.units.storage import Array
 GROUP_ROWS = 4
 """Active rows of one group of a structured sparse matmul."""
 TAG_BITS = 4
+
+
+def check_tags(index: Array, ratio: int) -> None:
+    """InputError where a tag of ``index`` names a position that the group's 4 x ratio rows do not have."""
+    words, most = index.view(np.uint16), GROUP_ROWS * ratio
+    for tag in range(GROUP_ROWS):
+        found = int((words >> np.uint16(TAG_BITS * tag) & np.uint16(15)).max(initial=0))
+        if found >= most:
+            raise InputError(f"index: expected positions 0 to {most - 1} in groups of 4 x {ratio} rows, not {found}")
 
 
 def sparse_rows(index: Array, ratio: int, columns: int) -> Array:
