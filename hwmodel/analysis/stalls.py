@@ -25,7 +25,7 @@ from hwmodel.analysis.naming import subject
 from hwmodel.analysis.readiness import Readiness, readiness
 from hwmodel.program.instructions import label_text
 from hwmodel.program.program import CoreProgram
-from hwmodel.quantities import ceil_div
+from hwmodel.quantities import ceil_div, exact_means
 from hwmodel.trace import BUSY, IDLE, WAIT_INPUT, WAIT_SPACE, Row, Stall, Trace
 
 INPUT, SPACE, BANK, ORDER, FILL, LAUNCH, DRAIN, ISSUE, UNUSED = (
@@ -288,21 +288,22 @@ def stalls(trace: Trace, cores: Sequence[CoreFacts], slowdown: dict[str, Slowdow
                 columns.append((start, end, number, KIND_NUMBERS[cause.kind]))
             table = np.array(columns, np.int64).reshape(-1, 4)
             every.append(Stretches(facts.core.core, unit, *(table[:, column] for column in range(4))))
+    means: dict[str, float] = {}
+    for unit, count in busy.items():
+        own = sorted((one for one in shares if one.cause.unit == unit), key=lambda one: KIND_NUMBERS[one.cause.kind])
+        means[unit], *parts = exact_means([count, *(int(one.cycles) for one in own)], total)
+        for one, mean in zip(own, parts, strict=True):
+            one.cycles = mean
     for share in shares:
-        share.cycles = _mean(int(share.cycles), total)
         share.worst.sort(key=lambda worst: (-worst.cycles, worst.core, worst.start_cycle))
     return Stalls(
         cycles,
-        {unit: _mean(count, total) for unit, count in busy.items()},
+        means,
         tuple(sorted(shares, key=lambda share: -share.cycles)),
         slowdown or {},
         tuple(every),
         tuple(known),
     )
-
-
-def _mean(total: int, count: int) -> float:
-    return total // count if total % count == 0 else total / count
 
 
 def _remember(share: Share, facts: CoreFacts, cycles: int, start: int, row: int, position: int) -> None:

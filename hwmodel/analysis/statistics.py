@@ -11,7 +11,7 @@ import numpy as np
 from hwmodel.arch import Arch
 from hwmodel.program.instructions import Sync
 from hwmodel.program.program import Program
-from hwmodel.quantities import ceil_div
+from hwmodel.quantities import ceil_div, exact_means
 from hwmodel.trace import BUSY, WAIT_INPUT, WAIT_SPACE, Row, Trace
 
 SERVER = "(server)"
@@ -76,14 +76,14 @@ def statistics(trace: Trace, program: Program, arch: Arch, peak_macs_per_cycle: 
         for core, own in by_core.items():
             total += weights[core] * np.array(unit_cycles(own, cycles, trace.ticks_per_cycle), np.int64)
             count += sum(len(row.starts) for row in own) * weights[core]
-        busy, wait_input, wait_space, idle = (_mean(int(value), cores) for value in total)
+        busy, wait_input, wait_space, idle = exact_means(total.tolist(), cores)
         units[name] = UnitStatistics(
             busy,
             wait_input,
             wait_space,
             idle,
             busy / cycles if cycles else 0.0,
-            _mean(alone.get(name, 0), cores),
+            exact_means([alone.get(name, 0)], cores)[0],
             count,
         )
     read, written, macs = _moved(program, arch)
@@ -99,10 +99,6 @@ def statistics(trace: Trace, program: Program, arch: Arch, peak_macs_per_cycle: 
         cores=sum(weights.values()),
         peak_macs_per_cycle=peak_macs_per_cycle,
     )
-
-
-def _mean(total: int, count: int) -> float:
-    return total // count if total % count == 0 else total / count
 
 
 def unit_cycles(rows: list[Row], cycles: int, ticks_per_cycle: int) -> tuple[int, int, int, int]:

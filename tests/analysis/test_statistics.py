@@ -15,6 +15,7 @@ from support import Script, machine, prepared, program_of, simulated, timeline, 
 from hwmodel.analysis.statistics import alone_cycles, row_cycles, statistics, unit_cycles
 from hwmodel.experiment import run
 from hwmodel.program import Extract, Load, Matmul, Store
+from hwmodel.quantities import exact_means
 from hwmodel.trace import WAIT_INPUT, WAIT_SPACE, Row, Stall, Trace, check_well_formed, spans
 
 
@@ -163,6 +164,31 @@ def test_several_cores_are_a_mean_padded_to_the_last_end() -> None:
     for unit in stats.units.values():
         total = unit.busy_cycles + unit.wait_input_cycles + unit.wait_space_cycles + unit.idle_cycles
         assert total == stats.cycles
+
+
+def test_means_of_a_number_of_cores_that_is_no_power_of_two_sum_exactly() -> None:
+    """Over 27 cores a third of a cycle is left in each sum, which plain divisions do not give back."""
+    tiling = {"kind": "blocked", "core_grid": [5, 6], "base": [64, 64, 128], "panel_slices": 1, "cores": "all"}
+    stats = simulated(333, 300, 777, tiling=tiling).stats
+    assert stats is not None
+    assert stats.cores % 3 == 0
+    parts = [(u.idle_cycles, u.wait_space_cycles, u.wait_input_cycles, u.busy_cycles) for u in stats.units.values()]
+    assert any(not float(value).is_integer() for values in parts for value in values)
+    for values in parts:
+        assert sum(values) == sum(reversed(values)) == stats.cycles
+
+
+@given(st.lists(st.integers(0, 10**8), min_size=1, max_size=6), st.integers(1, 64), st.integers(0, 10**9))
+def test_exact_means(totals: list[int], count: int, rest: int) -> None:
+    """Parts of a whole number of cycles: their means sum to it in any order, and each is the mean to 2**-20."""
+    totals = [*totals, rest, -(sum(totals) + rest) % count]
+    means = exact_means(totals, count)
+    assert sum(means) == sum(reversed(means)) == sum(totals) // count
+    for total, mean in zip(totals, means, strict=True):
+        assert abs(Fraction(mean) - Fraction(total, count)) < Fraction(1, 2**20)
+        assert isinstance(mean, int) == (mean == int(mean))
+    if all(total % count == 0 for total in totals):
+        assert means == [total // count for total in totals]
 
 
 def test_the_bound_is_the_unit_with_most_work_of_its_own() -> None:
