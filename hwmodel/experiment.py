@@ -328,6 +328,7 @@ def _golden_quantize(scenario: Scenario, problem: QuantizeProblem) -> dict[str, 
 def _quantize(prepared: Prepared, problem: QuantizeProblem, values: ValueMode) -> Result:
     scenario = prepared.scenario
     outputs: dict[str, Array] = {}
+    dequantized: Array | None = None
     failures: list[str] = []
     rule = getattr(scenario.inputs.a, "rule", None) or _default_rule(problem)
     verdict = Values("skipped", rule, problem.rows * problem.cols)
@@ -337,12 +338,12 @@ def _quantize(prepared: Prepared, problem: QuantizeProblem, values: ValueMode) -
             codes, scales = nm.encode(wide, problem.to), None
         elif rule.startswith(NEURON_RULES):
             tensor = nm.quantize_neuron_mx(wide, problem.to, rule=rule)
-            codes, scales = tensor.codes, tensor.scales
+            codes, scales, dequantized = tensor.codes, tensor.scales, nm.dequantize(tensor)
             assert isinstance(scales, nm.MxScales)
             outputs["out.scales"] = neuron_mx.partition_slots(scales.e8m0)
         else:
             tensor = nm.quantize(wide, problem.to, axis=1, rule=rule)
-            codes, scales = tensor.codes, tensor.scales
+            codes, scales, dequantized = tensor.codes, tensor.scales, nm.dequantize(tensor)
             outputs["out.scales"] = nm.scale_cells(scales, problem.to, 1)
         outputs = {"out": nm.pack_rows(codes, problem.to), **outputs}
         checked, mismatches, first = check_quantize(wide, problem.to, rule, codes, scales)
@@ -365,6 +366,7 @@ def _quantize(prepared: Prepared, problem: QuantizeProblem, values: ValueMode) -
         trace_level="off",
         outputs=outputs,
         out_dtype=problem.to,
+        out_values=dequantized,
         provenance=provenance(),
         scenario=scenario,
     )

@@ -84,6 +84,8 @@ class Result:
     outputs: dict[str, np.ndarray[Any, Any]] = field(default_factory=dict)
     """Output codes by file stem: ``out``, ``out.scales``."""
     out_dtype: str = "fp32"
+    out_values: np.ndarray[Any, Any] | None = None
+    """fp32 values of an output of codes with block scales, which are none by themselves."""
     program: Program | None = None
     trace: Trace | None = None
     hazards: tuple[str, ...] = ()

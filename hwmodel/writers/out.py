@@ -12,10 +12,10 @@ from hwmodel.result import Result
 
 
 def write(result: Result, path: Path) -> tuple[Path, ...]:
-    """Write the raw bytes of each output (``out.scales`` to ``out.scales.bin``), and ``out.npy`` where it has values.
+    """Write the raw bytes of each output (``out.scales`` to ``out.scales.bin``), and their values (``out.npy``).
 
-    ``out.npy`` holds float32, or int32 where the output is int32. Codes of a block format are no values by
-    themselves: they get none.
+    ``out.npy`` holds float32, or int32 where the output is int32; of a quantised tensor, what its codes and scales
+    stand for. Codes of a block format without scales are no values: they get none.
     """
     written = []
     for stem, codes in result.outputs.items():
@@ -33,8 +33,8 @@ def write(result: Result, path: Path) -> tuple[Path, ...]:
 
 def _values(result: Result) -> np.ndarray[Any, Any] | None:
     codes, dtype, problem = result.outputs["out"], result.out_dtype, result.problem
-    if nm.DTYPES[dtype].block is not None:
-        return None
+    if result.out_values is not None or nm.DTYPES[dtype].block is not None:
+        return result.out_values
     if problem.get("op") == "quantize":
         codes = nm.unpack_rows(codes, problem["rows"], problem["cols"], dtype)
     return codes.view(np.int32) if dtype == "int32" else nm.decode(codes, dtype)

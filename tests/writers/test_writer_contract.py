@@ -13,6 +13,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from hwmodel import numerics as nm
 from hwmodel.errors import InputError
 from hwmodel.result import Result
 from hwmodel.writers import DEFAULT, WRITERS, Writer, writer
@@ -121,11 +122,18 @@ def test_out_holds_the_bits_and_the_values(split: Result, tmp_path: Path) -> Non
     assert hashlib.sha256((tmp_path / "out.bin").read_bytes()).hexdigest() == split.values.sha256
 
 
-def test_out_of_a_quantisation_has_scales(quantized: Result, tmp_path: Path) -> None:
+def test_out_of_a_quantisation_has_scales_and_what_both_stand_for(quantized: Result, tmp_path: Path) -> None:
     written = writer("out").write(quantized, tmp_path / "out.bin")
-    assert [path.name for path in written] == ["out.bin", "out.scales.bin"]
-    assert (tmp_path / "out.bin").stat().st_size == 3 * 33
-    assert (tmp_path / "out.scales.bin").stat().st_size == 2 * 64
+    assert [path.name for path in written] == ["out.bin", "out.scales.bin", "out.npy"]
+    packed = np.frombuffer((tmp_path / "out.bin").read_bytes(), np.uint8)
+    cells = np.frombuffer((tmp_path / "out.scales.bin").read_bytes(), np.uint8)
+    assert (packed.size, cells.size) == (3 * 33, 2 * 64)
+    codes = nm.unpack_rows(packed, 3, 65, "hif4")
+    tensor = nm.BlockTensor(codes, nm.read_scale_cells(cells, 3, 65, "hif4"), "hif4", 1, (1, 64))
+    values = np.load(tmp_path / "out.npy")
+    assert values.dtype == np.float32
+    assert np.any(values != 0)
+    assert np.array_equal(values, nm.dequantize(tensor))
 
 
 @pytest.mark.parametrize(("to", "expected"), [("fp8_e4m3", np.float32), ("fp4_e2m1", np.float32)])
