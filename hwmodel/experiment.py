@@ -124,8 +124,11 @@ def _no_collection() -> Iterator[None]:
             gc.enable()
 
 
-def prepare(scenario: Scenario) -> Prepared:
+def prepare(scenario: Scenario, *, to_run: bool = True) -> Prepared:
     """Plan, lower and read every input file.
+
+    A written program that touches what lies beyond a buffer cannot run; where ``to_run`` is False that is left to
+    `Prepared.hazards`, which names every such place.
 
     Raises:
         InputError: it does not fit the machine, or a file is missing, truncated or of the wrong size.
@@ -137,7 +140,7 @@ def prepare(scenario: Scenario) -> Prepared:
             _ = prepared.source_values
         return prepared
     if not isinstance(problem, MatmulProblem):
-        return _prepare_listing(scenario)
+        return _prepare_listing(scenario, to_run)
     tiling = TILINGS[scenario.tiling.kind]
     if tiling.family != scenario.arch.spec.family:
         legal = ", ".join(name for name, other in TILINGS.items() if other.family == scenario.arch.spec.family)
@@ -168,11 +171,11 @@ def _refuse_huge(problem: MatmulProblem) -> None:
         raise InputError(f"problem: expected {limit}, which is a program that fits the memory, not {shape}")
 
 
-def _prepare_listing(scenario: Scenario) -> Prepared:
+def _prepare_listing(scenario: Scenario, to_run: bool) -> Prepared:
     from hwmodel.listing import read_listing
 
     prepared = Prepared(scenario, None, {}, {}, read_listing(scenario))
-    if beyond := first_beyond(prepared.hazards()):
+    if to_run and (beyond := first_beyond(prepared.hazards())):
         raise scenario.locate(InputError(str(beyond)), "program")
     return prepared
 

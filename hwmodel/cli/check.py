@@ -56,7 +56,7 @@ def command(
     """Validate scenarios, lower them to programs and look for hazards. Nothing is simulated."""
     console = configure(context, quiet=quiet, verbose=verbose, as_json=as_json, no_color=no_color)
     part = SHOW[choice("--show", show, SHOW)] if show is not None else None
-    ready, code = prepare_all(scenarios, sets, console)
+    ready, code = prepare_all(scenarios, sets, console, to_run=False)
     documents = []
     for each in ready:
         hazards = [str(hazard) for hazard in each.prepared.hazards()]

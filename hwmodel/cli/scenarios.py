@@ -22,8 +22,10 @@ class Ready:
     prepared: Prepared
 
 
-def prepare_all(names: Sequence[str], sets: Sequence[str] | None, console: Console) -> tuple[list[Ready], int]:
-    """(those that are good, exit code); every bad one is reported in one line."""
+def prepare_all(
+    names: Sequence[str], sets: Sequence[str] | None, console: Console, *, to_run: bool = True
+) -> tuple[list[Ready], int]:
+    """(those that are good, exit code); every bad one is reported in one line. ``to_run``: see `experiment.prepare`."""
     from hwmodel.config.overrides import parse_overrides
     from hwmodel.experiment import prepare
     from hwmodel.scenario import load
@@ -35,7 +37,7 @@ def prepare_all(names: Sequence[str], sets: Sequence[str] | None, console: Conso
         try:
             scenario = load(name, sets)
             try:
-                ready.append(Ready(scenario, prepare(scenario)))
+                ready.append(Ready(scenario, prepare(scenario, to_run=to_run)))
             except InputError as error:
                 raise scenario.locate(error, "tiling" if scenario.program is None else "program") from error
         except HwmodelError as error:

@@ -66,6 +66,29 @@ def test_check_json(cli: Cli, scenario: Write) -> None:
     assert documents[0]["instructions"] == sum(line.lstrip()[0].isdigit() for line in documents[0]["program"])
 
 
+def test_check_names_all_places_beyond_a_buffer_which_run_refuses(cli: Cli, here: Path) -> None:
+    """A region beyond L1, a scale buffer overrun and a race in one program: all are reported, in text and in JSON."""
+    text = shipped_scenarios()["program_ascend_hif4"].read_text()
+    for old, new in (
+        ("a_l1: {space: l1, ", "a_l1: {space: l1, offset: 522240, "),
+        ("offset: 2048}", "offset: 4032}"),
+        ("    - {op: wait_flag, src: MTE1, dst: M, id: 1}\n", ""),
+    ):
+        assert old in text
+        text = text.replace(old, new)
+    (here / "bad.yaml").write_text(text)
+    found = cli("check", "bad.yaml", "--json")
+    assert (found.code, found.err, found.json["status"]) == (2, "", "hazards")
+    kinds = {hazard.split(":")[0] for hazard in found.json["hazards"]}
+    assert {"beyond", "scale overrun", "race", "left set"} <= kinds
+    plain = cli("check", "bad.yaml")
+    assert (plain.code, plain.err) == (2, "")
+    assert all(f"program_ascend_hif4: hazard: {hazard}\n" in plain.out for hazard in found.json["hazards"])
+    refused = cli("run", "bad.yaml", "--json")
+    assert refused.code == 2
+    assert refused.error.startswith("bad.yaml:5: program: beyond: tload ")
+
+
 def test_check_of_an_operation_without_timing(cli: Cli, here: Path) -> None:
     text = "name: q\narch: ascend_a6\nproblem: {op: quantize, rows: 16, cols: 64, source: bf16, to: hif4}\n"
     (here / "q.yaml").write_text(text)
@@ -189,6 +212,14 @@ def test_list_of_one_machine_shows_every_number_with_its_source(cli: Cli) -> Non
     assert found["buffers.l0c.capacity_bytes"]["confidence"] == "spec"
     assert found["units.fixpipe.row_floor_cycles"]["value"] == 4.59
     assert all(row["source"] and row["confidence"] for row in rows)
+
+
+def test_what_is_true_or_false_is_so_in_json(cli: Cli) -> None:
+    calibrated = {row["arch"]: row["calibrated"] for row in cli("list", "arch", "--json").json}
+    assert (calibrated["ascend_a3"], calibrated["ascend_a6"]) == (True, False)
+    usual = [row["writer"] for row in cli("list", "writers", "--json").json if row["by default"] is True]
+    assert usual == ["result", "out", "trace", "timeline"]
+    assert "ascend_a6    ascend  false " in cli("list", "arch").out
 
 
 def test_list_of_a_machine_of_ones_own(cli: Cli, here: Path) -> None:
