@@ -136,4 +136,6 @@ def _text(cell: object) -> str:
         return ""
     if isinstance(cell, list | tuple):
         return ", ".join(_text(part) for part in cell)
+    if isinstance(cell, bool):
+        return "true" if cell else "false"  # as in YAML and JSON
     return str(cell)

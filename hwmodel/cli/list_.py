@@ -34,7 +34,7 @@ def _archs() -> Listing:
     rows = []
     for name in shipped_archs():
         spec = load_arch(name).spec
-        rows.append((name, spec.family, "yes" if spec.calibrated else "no", spec.cores, _mhz(spec), spec.description))
+        rows.append((name, spec.family, spec.calibrated, spec.cores, _mhz(spec), spec.description))
     return Listing(("arch", "family", "calibrated", "cores", "clock_mhz", "description"), rows)
 
 
@@ -110,9 +110,7 @@ def _rules() -> Listing:
 def _writers() -> Listing:
     from hwmodel.writers import DEFAULT, WRITERS
 
-    rows = [
-        (name, writer.filename, "yes" if name in DEFAULT else "no", writer.summary) for name, writer in WRITERS.items()
-    ]
+    rows = [(name, writer.filename, name in DEFAULT, writer.summary) for name, writer in WRITERS.items()]
     return Listing(("writer", "file", "by default", "summary"), rows)
 
 
