@@ -18,7 +18,8 @@ def command(
     context: typer.Context,
     table: Annotated[Path, typer.Option("--table", metavar="FILE", help="CSV of measurements of one machine.")],
     free: Annotated[
-        list[str], typer.Option("--free", metavar="PATH,PATH", help="Fields of the machine to fit: launch_cycles.")
+        list[str],
+        typer.Option("--free", metavar="PATH,PATH", help="Fields of the machine to fit: units.tload.bytes_per_cycle."),
     ],
     out: Annotated[
         Path | None, typer.Option("-o", "--out", metavar="FILE", help="Where the variant goes [ARCH_fit.yaml].")

@@ -26,7 +26,7 @@ def command(
         float, typer.Option("--max-mape", metavar="P", help="Largest mean error of a machine in per cent, else exit 1.")
     ] = 5.0,
     jobs: Annotated[
-        int | None, typer.Option("--jobs", metavar="N", help="Rows simulated at a time [one for each processor].")
+        int | None, typer.Option("-j", "--jobs", metavar="N", help="Rows simulated at a time [one for each processor].")
     ] = None,
     as_json: Json = False,
     quiet: Quiet = False,
@@ -69,7 +69,9 @@ def command(
 
 def _print(found: Validation, console: Console) -> None:
     shown = [_cells(row) for row in found.rows if not row.problem]
-    console.table(("row", "arch", "measured", "modelled", "error", "active shares: modelled / measured"), shown)
+    columns = ("row", "arch", "measured", "modelled", "error", "active shares: modelled / measured")
+    width = len(columns) if any(row.ratios for row in found.rows) else len(columns) - 1
+    console.table(columns[:width], [cells[:width] for cells in shown])
     for machine in found.machines:
         rows = f"{machine.rows} row{'s' if machine.rows > 1 else ''}"
         console.out(

@@ -16,7 +16,7 @@ from hwmodel.config.dump import dump
 from hwmodel.config.paths import format_path, parse_path
 from hwmodel.config.plain import plain
 from hwmodel.config.sourced import numbers
-from hwmodel.errors import InputError, unknown_name
+from hwmodel.errors import InputError, did_you_mean
 from hwmodel.validation.compare import compare_row
 from hwmodel.validation.kernels import scenario_of
 from hwmodel.validation.table import Measurement
@@ -79,7 +79,9 @@ def free_fields(arch: Arch, names: Sequence[str]) -> dict[str, float]:
     for name in names:
         path = name.removeprefix("arch.")
         if path not in values:
-            raise InputError(f"--free: {unknown_name('number', path, values)}")
+            inside = ", ".join(other for other in values if path and path in other)
+            near = f" (in {inside})" if inside else did_you_mean(path, values)
+            raise InputError(f"--free: unknown number {path!r}{near}; hwmodel list arch {arch.name} prints all")
         value = values[path]
         if not value > 0:
             raise InputError(f"--free: {path}: expected a number above 0 to start from, not {value}")
@@ -136,11 +138,16 @@ def fit(
         return found
 
     first = errors(np.ones(len(paths)))
+    steps = np.array([_step(start[path], path in whole) for path in paths])
+    for index, path in enumerate(paths):
+        # At the start: a number that tells there may have lost all effect where the fit ends, behind another limit.
+        if not np.any(errors(1 + steps * (np.arange(len(paths)) == index)) != first):
+            raise NoEffectError(f"--free: {path} has no effect on these measurements")
     solution = least_squares(
         errors,
         np.ones(len(paths)),
         bounds=(1 / RANGE, RANGE),
-        diff_step=STEP,
+        diff_step=steps,
         x_scale=0.1,
         loss="soft_l1",
         f_scale=OUTLIER,
@@ -148,9 +155,6 @@ def fit(
         xtol=PRECISION,
         max_nfev=30,
     )
-    for index, path in enumerate(paths):
-        if not np.any(solution.jac[:, index]):
-            raise NoEffectError(f"--free: {path} has no effect on these measurements")
     after = values_at(solution.x)
     last = _errors(table, counts, after)
     count = len(table)
@@ -202,6 +206,11 @@ def left_out_error(task: LeftOut) -> float | None:
     except NoEffectError:
         return None
     return compare_row(task.row, _overrides(fitted.after)).error_percent
+
+
+def _step(start: float, whole: bool) -> float:
+    """Relative step of a number's difference quotient: of a small whole number, to the next one."""
+    return 1 / start if whole and start * STEP < 0.5 else STEP
 
 
 def _is_whole(arch: Arch, path: str) -> bool:

@@ -2,7 +2,8 @@
 
 A kernel that ships has a scenario under ``scenarios/silicon``; any other row of the same kernel on the same machine is
 that scenario with the row's own sizes and tiling. A row may name a scenario itself (column ``scenario``). What is left
-must state its tiling in the columns: ``blocked`` on Ascend, and on Neuron the loop structure at the end of the name.
+must state its tiling: by the end of the kernel's name (``..._n_split``, ``..._hoisted``), which on Ascend may be any
+other name and then means ``blocked``, with the columns of that tiling.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+from hwmodel.config.arch import load_arch
 from hwmodel.config.resources import shipped_scenarios
 from hwmodel.errors import InputError
 from hwmodel.scenario import Scenario, load, loads
@@ -81,12 +83,16 @@ def _text(row: Measurement) -> str:
 
 
 def _tiling(row: Measurement) -> dict[str, Any]:
-    if row.arch.startswith("ascend") or row.arch.endswith((".yaml", ".yml")):
-        return {"kind": "blocked", **_blocked(row)}
-    loops = [kind for kind, tiling in TILINGS.items() if tiling.family == "neuron"]
-    for kind in sorted(loops, key=len, reverse=True):
-        if row.kernel.endswith(kind):
-            return {"kind": kind}
-    known = ", ".join(loops)
-    what = f"a name that ends in a loop structure ({known})"
+    """The tiling that the kernel's name ends in; on Ascend any other name is the usual blocked one."""
+    folder = Path(row.where.rpartition(":")[0] or ".").parent
+    family = load_arch(row.arch, folder).spec.family
+    kinds = [kind for kind, tiling in TILINGS.items() if tiling.family == family]
+    named = [kind for kind in sorted(kinds, key=len, reverse=True) if row.kernel.endswith(kind)]
+    if family == "ascend":
+        kind = named[0] if named else "blocked"
+        # Columns that the named tiling lacks are refused when the scenario is read, not left out in silence.
+        return {"kind": kind, **_blocked(row)}
+    if named:
+        return {"kind": named[0]}
+    what = f"a name that ends in a loop structure ({', '.join(kinds)})"
     raise InputError(f"{row.where}: kernel: expected {what}, not {row.kernel!r}")

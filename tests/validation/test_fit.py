@@ -70,6 +70,42 @@ def test_refuses_what_cannot_be_fitted() -> None:
         fit([replace(a3[0], id="n0", fields={**a3[0].fields, "base_k": "7"})], ["launch_cycles"])
 
 
+def test_an_unknown_number_names_those_it_is_part_of() -> None:
+    with pytest.raises(InputError, match=r"unknown number 'fixpipe' \(in units.fixpipe.startup_cycles,") as found:
+        free_fields(load_arch("ascend_a6"), ["fixpipe"])
+    assert "tload" not in str(found.value)
+    assert "hwmodel list arch ascend_a6 prints all" in str(found.value)
+
+
+def two_small_rows(**times: float) -> list[Measurement]:
+    cells = {"dtype_a": "hif4", "dtype_b": "hif4", "dtype_out": "bf16", "core_grid": "1x1"}
+    sizes = {"wide": (512, 128, 512, "256", "128", "256"), "small": (128, 128, 128, "128", "64", "128")}
+    return [
+        Measurement(
+            name, "ascend_a6", "mine", *sizes[name][:3], time, {},
+            {**cells, **dict(zip(("base_m", "base_k", "base_n"), sizes[name][3:], strict=True)), "panel_slices": "1"},
+            f"own.csv:{place}",
+        )
+        for place, (name, time) in enumerate(times.items(), start=2)
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize("field", ["units.fixpipe.bytes_per_cycle", "units.fixpipe.startup_cycles"])
+def test_a_number_may_lose_its_effect_where_the_fit_ends(field: str) -> None:
+    """A drain rate beyond the floor of a row, a start-up whose steps round to nothing: both do tell at the start."""
+    found = fit(two_small_rows(wide=0.02, small=0.002), [field])
+    assert found.after[field] != found.before[field]
+
+
+def test_small_whole_numbers_are_varied_by_one() -> None:
+    """A hundredth of 14 cycles rounds to none."""
+    rows = two_small_rows(wide=0.0062)
+    slower = compare_row(rows[0], {"arch.units.cube.startup_cycles": 60})
+    assert slower.modelled_ms is not None
+    found = fit([replace(rows[0], time_ms=slower.modelled_ms)], ["units.cube.startup_cycles"])
+    assert found.after["units.cube.startup_cycles"] == 60
+
+
 def test_numbers_of_zero_have_no_start() -> None:
     with pytest.raises(InputError, match="expected a number above 0 to start from"):
         free_fields(load_arch("ascend_a6"), ["launch_cycles"])

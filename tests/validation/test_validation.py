@@ -9,10 +9,11 @@ import pytest
 
 from hwmodel.config.arch import load_arch
 from hwmodel.config.resources import shipped_archs
+from hwmodel.errors import InputError
 from hwmodel.validation.compare import Validation, compare_row, validate
 from hwmodel.validation.kernels import scenario_of
 from hwmodel.validation.report import EXPLANATIONS, misses, text
-from hwmodel.validation.table import read_table
+from hwmodel.validation.table import Measurement, read_table
 
 
 @pytest.fixture(scope="module")
@@ -112,6 +113,34 @@ def test_a_kernel_that_does_not_ship_is_made_of_its_columns(tmp_path: Path) -> N
     assert all(compare_row(row).modelled_ms for row in (mine, loop))
 
 
+@pytest.mark.parametrize(
+    ("arch", "kernel", "cells", "kind"),
+    [
+        ("ascend_a6", "the_kernel_n_split", {}, "n_split"),
+        ("ascend_a6", "my_auto", {}, "auto"),
+        ("ascend_a6", "anything", {"core_grid": "2x2"}, "blocked"),
+        ("neuron_trn2", "my_fully_blocked", {}, "fully_blocked"),
+        ("mine.yaml", "my_hoisted", {}, "hoisted"),
+    ],
+)
+def test_the_end_of_a_kernels_name_is_its_tiling(
+    arch: str, kernel: str, cells: dict[str, str], kind: str, tmp_path: Path
+) -> None:
+    """A kernel of n_split was simulated as a blocked one, and a variant of a Neuron machine taken for an Ascend."""
+    (tmp_path / "mine.yaml").write_text("base: neuron_trn2\n", encoding="utf-8")
+    fields = {"dtype_a": "bf16", "dtype_b": "bf16", **cells}
+    row = Measurement("one", arch, kernel, 256, 256, 512, 1.0, {}, fields, f"{tmp_path / 'table.csv'}:2")
+    assert scenario_of(row).tiling is not None
+    assert scenario_of(row).tiling.kind == kind
+
+
+def test_columns_that_a_named_tiling_lacks_are_refused() -> None:
+    fields = {"dtype_a": "bf16", "dtype_b": "bf16", "core_grid": "2x2"}
+    row = Measurement("one", "ascend_a6", "my_n_split", 256, 256, 512, 1.0, {}, fields, "table.csv:2")
+    with pytest.raises(InputError, match=r"tiling\.core_grid: expected one of kind, tile_n, buffers"):
+        scenario_of(row)
+
+
 def test_a_row_may_name_a_scenario_of_its_own(tmp_path: Path) -> None:
     (tmp_path / "mine.yaml").write_text(
         "name: x\narch: ascend_a6\nproblem: {op: matmul, m: 64, k: 64, n: 64, a: hif4, b: hif4, out: bf16}\n"
@@ -140,5 +169,3 @@ def test_documents_hold_what_was_measured_and_modelled(shipped: Validation) -> N
     assert first["measured_ms"] == 0.0388
     assert first["error_percent"] == pytest.approx(100 * (first["modelled_ms"] / 0.0388 - 1))
     assert first["problem"] is None
-
-
