@@ -240,10 +240,10 @@ class GenericSpace(SearchSpace):
             yield 0, {"kind": kind, **choices}
 
     def bound(self, candidate: Candidate) -> int:
-        """None; only whether it fits."""
+        """The tiling's own, where it has one."""
         tiling = TILINGS[candidate["kind"]]
-        tiling.plan(self.problem, self.accumulate, self.arch, tiling.params(**candidate))
-        return 0
+        plan = tiling.plan(self.problem, self.accumulate, self.arch, tiling.params(**candidate))
+        return tiling.bound(plan) if tiling.bound is not None else 0
 
     def dimensions(self) -> dict[str, list[Any]]:
         """Which of the candidates: they have no common dimensions."""

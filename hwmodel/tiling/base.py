@@ -58,6 +58,8 @@ class Tiling:
     summary: str = ""
     memory: Callable[[Any, dict[str, Operand]], dict[str, Array]] | None = None
     """Arrays of the tensors in global memory, from plan and operands; None: as they lie on Ascend."""
+    bound: Callable[[Any], int] | None = None
+    """Cycles that no run of a plan falls short of, proven, without its program; None where nothing is known."""
 
 
 def check_operands(problem: MatmulProblem, arch: Arch) -> bool:

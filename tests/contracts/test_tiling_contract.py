@@ -94,6 +94,8 @@ def test_any_shape_is_right_and_safe(kind: str, data: st.DataObject) -> None:
         assert track.peak_bytes <= track.capacity_bytes, track.buffer
     assert result.stats is not None
     assert result.stats.macs == extents[0] * extents[1] * extents[2]
+    bound = TILINGS[kind].bound
+    assert bound is None or bound(ready.plan) <= result.stats.cycles
     for unit in result.stats.units.values():
         total = unit.busy_cycles + unit.wait_input_cycles + unit.wait_space_cycles + unit.idle_cycles
         assert total == result.cycles

@@ -8,7 +8,9 @@ from typing import Any
 import pytest
 
 from hwmodel.errors import InputError
-from hwmodel.experiment import simulate
+from hwmodel.experiment import prepare, simulate
+from hwmodel.program.memory import Window
+from hwmodel.program.neuron import Transfer
 from hwmodel.scenario import Scenario, load
 from hwmodel.study.journal import Journal
 from hwmodel.study.measure import measure, task_of
@@ -16,6 +18,7 @@ from hwmodel.study.points import Override, Template
 from hwmodel.study.pool import Workers
 from hwmodel.study.spaces import BlockedSpace, space_of
 from hwmodel.study.tune import best_file, check_best, tune
+from hwmodel.units.neuron.dma import row_cycles
 
 ALONE = Workers("local", 1)
 
@@ -175,6 +178,59 @@ def test_neuron_loops_are_searched_by_their_parameters() -> None:
     found = tune(scenario, workers=ALONE)
     assert {row["tiling.kind"] for row in found.rows} >= {"tiled", "hoisted"}
     assert found.best["cycles"] == min(row["cycles"] for row in found.rows)
+
+
+@pytest.mark.parametrize(
+    ("arch", "dtype", "extents"),
+    [
+        ("neuron_trn2", "bf16", (300, 500, 1300)),
+        ("neuron_trn1", "fp32", (513, 260, 700)),
+        ("neuron_trn3", "mxfp8_e4m3", (260, 600, 1100)),
+    ],
+)
+def test_the_bound_of_a_neuron_loop_is_what_its_rings_must_move(
+    arch: str, dtype: str, extents: tuple[int, int, int]
+) -> None:
+    """No more than the run takes, and as much as the transfers of the unrolled loop, but the scales, add up to."""
+    m, k, n = extents
+    problem = {"op": "matmul", "m": m, "k": k, "n": n, "a": dtype, "b": dtype, "out": "bf16"}
+    scenario = load(
+        "hif4_64x64x64", {"arch": arch, "problem": problem, "inputs": {}, "tiling": {"kind": "tiled"}, "expect": {}}
+    )
+    space, template = space_of(scenario), Template.of(scenario)
+    spec = scenario.arch.unit("dma")
+    slower = scenario.arch.spec.clock_mhz / (spec.clock_mhz or scenario.arch.spec.clock_mhz)
+    lead = scenario.arch.spec.launch_cycles + slower * (spec.startup_cycles + spec.completion_cycles)
+    kinds, cycles = set(), {}
+    for family in space.families():
+        for quick, candidate in list(space.members(family))[::5]:
+            try:
+                bound = space.bound(candidate)
+            except InputError:
+                continue
+            found = template.scenario(Override(("tiling",), candidate))
+            program = prepare(found).program
+            assert program is not None
+            moved = sum(
+                each.params.rows * row_cycles(spec, each.params.row_bytes)
+                for each in program.cores[0].instructions
+                if isinstance(each.params, Transfer) and not any("scale" in tensor_of(part) for part in each.reads)
+            )
+            assert bound == pytest.approx(float(lead + slower * moved / spec.rings), abs=float(slower) + 1)
+            record = measure(task_of(found, "skip"))
+            assert record.cycles is not None
+            assert quick <= bound <= record.cycles, candidate
+            cycles[str(candidate)] = record.cycles
+            kinds.add(candidate["kind"])
+    assert kinds == {"tiled", "hoisted", "blocked_free", "fully_blocked"}
+    best = tune(scenario, workers=ALONE)
+    assert best.best["cycles"] <= min(cycles.values())
+    assert len(best.rows) < best.considered
+
+
+def tensor_of(part: Any) -> str:
+    """Name of the tensor in HBM that is read; empty for what lies in a buffer."""
+    return part.tensor if isinstance(part, Window) else ""
 
 
 def test_blocked_space_lists_single_and_double_buffers() -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Literal, TypeVar
+from typing import Any, Literal, NamedTuple, TypeVar
 
 from pydantic import Field
 
@@ -15,10 +15,13 @@ from hwmodel.problem import Accumulate, Epilogue, MatmulProblem
 from hwmodel.program import Program
 from hwmodel.program.instructions import Instruction
 from hwmodel.program.program import CoreProgram
+from hwmodel.quantities import ceil_div
 from hwmodel.tiling.base import TilingParams, check_operands
 from hwmodel.tiling.neuron.emit import Emitter
 from hwmodel.tiling.neuron.geometry import PARTITIONS, TILE_M, TILE_N, Geometry
 from hwmodel.tiling.neuron.memory import hbm
+from hwmodel.units.neuron.dma import UNIT as DMA
+from hwmodel.units.neuron.dma import row_cycles
 from hwmodel.units.storage import Array
 
 
@@ -30,6 +33,21 @@ class LoopParams(TilingParams):
 
 Params = TypeVar("Params", bound=LoopParams)
 Lower = Callable[["LoopPlan"], list[Instruction]]
+
+
+class Moves(NamedTuple):
+    """How often an operand or the output moves between HBM and SBUF, and how wide the pieces are that it moves in."""
+
+    times: int
+    cols: tuple[int, ...]
+
+
+class Traffic(NamedTuple):
+    """Everything that a loop structure moves, but the scales of MX operands."""
+
+    lhs: Moves
+    rhs: Moves
+    out: Moves
 
 
 @dataclass(frozen=True)
@@ -47,6 +65,7 @@ class LoopPlan:
     geometry: Geometry
     layout: Any
     lower: Lower
+    traffic: Traffic
     k_block: int = 0
     sbuf_bytes: int = 0
 
@@ -78,6 +97,26 @@ class LoopPlan:
     def program(self) -> Program:
         """Lower to instructions of one core."""
         return Program(self.geometry.tensors(), (CoreProgram(0, tuple(self.lower(self))),))
+
+    def bound(self) -> int:
+        """Cycles that no run falls short of: the rings must move every row, however the rest overlaps.
+
+        Counted from what the loop structure moves, without unrolling it; scales of MX operands are left out.
+        """
+        geometry, arch = self.geometry, self.arch
+        dma = arch.units[DMA.engine]
+        rows = sum(geometry.partitions(k) for k in geometry.k)
+        work = sum(
+            count * moves.times * row_cycles(dma.spec, cols * dtype.bytes)
+            for count, moves, dtype in (
+                (rows, self.traffic.lhs, geometry.lhs),
+                (rows, self.traffic.rhs, geometry.rhs),
+                (self.problem.m, self.traffic.out, geometry.out),
+            )
+            for cols in moves.cols
+        )
+        cycles = dma.spec.startup_cycles + ceil_div(work, dma.spec.rings) + dma.spec.completion_cycles
+        return arch.spec.launch_cycles + ceil_div(cycles * dma.ticks_per_cycle, arch.ticks_per_cycle)
 
     def memory(self, operands: dict[str, Operand]) -> dict[str, Array]:
         """Arrays of the tensors in HBM, and an output that nobody has written."""

@@ -16,10 +16,11 @@ from hwmodel.errors import CapacityError
 from hwmodel.problem import Accumulate, MatmulProblem
 from hwmodel.program.instructions import Instruction
 from hwmodel.program.memory import Part
+from hwmodel.quantities import ceil_div
 from hwmodel.tiling.base import Tiling
-from hwmodel.tiling.neuron.base import LoopParams, LoopPlan, check_block, geometry_of
+from hwmodel.tiling.neuron.base import LoopParams, LoopPlan, Moves, Traffic, check_block, geometry_of
 from hwmodel.tiling.neuron.emit import BANK_BYTES, Emitter, Slot
-from hwmodel.tiling.neuron.geometry import TILE_N, Allocator, Span, blocks
+from hwmodel.tiling.neuron.geometry import TILE_N, Allocator, Span, blocks, widths
 from hwmodel.tiling.neuron.tiled import STAGES, tile_bytes
 
 
@@ -64,7 +65,9 @@ def plan(problem: MatmulProblem, accumulate: Accumulate, arch: Arch, params: Blo
         if space.used <= arch.buffer_bytes("sbuf"):
             break
     space.check(f"the lhs of {block_m} m tiles over all K, and {params.in_flight * block_n} rhs tiles")
-    return LoopPlan(problem, accumulate, arch, params, geometry, layout, lower, sbuf_bytes=space.used)
+    m, n = widths(geometry.m), widths(geometry.n)
+    traffic = Traffic(Moves(1, m), Moves(ceil_div(len(m), block_m), n), Moves(1, n))
+    return LoopPlan(problem, accumulate, arch, params, geometry, layout, lower, traffic, sbuf_bytes=space.used)
 
 
 def lower(plan: LoopPlan) -> list[Instruction]:
@@ -144,6 +147,7 @@ BLOCKED_FREE = Tiling(
     kind="blocked_free",
     family="neuron",
     memory=LoopPlan.memory,
+    bound=LoopPlan.bound,
     params=BlockedFree,
     plan=plan,
     summary="m-blocks and n-blocks, the lhs of an m-block kept over all K",

@@ -19,9 +19,9 @@ from hwmodel.program.instructions import Instruction, Signal, Wait
 from hwmodel.program.memory import Part
 from hwmodel.quantities import ceil_div
 from hwmodel.tiling.base import Tiling
-from hwmodel.tiling.neuron.base import LoopParams, LoopPlan, check_block, geometry_of
+from hwmodel.tiling.neuron.base import LoopParams, LoopPlan, Moves, Traffic, check_block, geometry_of
 from hwmodel.tiling.neuron.emit import Emitter, Slot, columns
-from hwmodel.tiling.neuron.geometry import SUM_BYTES, TILE_M, TILE_N, Allocator, Geometry, Span, blocks
+from hwmodel.tiling.neuron.geometry import SUM_BYTES, TILE_M, TILE_N, Allocator, Geometry, Span, blocks, widths
 from hwmodel.tiling.neuron.tiled import tile_bytes
 
 Count = Literal[1, 2]
@@ -72,7 +72,12 @@ def plan(problem: MatmulProblem, accumulate: Accumulate, arch: Arch, params: Ful
     what = f"sums of {counts[0]} x {block[1]} tiles and blocks of {block[0]} x {block[1]} x {block[2]} tiles"
     space.check(what, "smaller blocks need less")
     k_block = block[2] * geometry.k_tile if counts[2] > block[2] else 0
-    return LoopPlan(problem, accumulate, arch, params, geometry, layout, lower, k_block, used)
+    traffic = Traffic(
+        lhs=Moves(ceil_div(counts[1], block[1]), widths(geometry.m, block[0], layout.lhs_chunk)),
+        rhs=Moves(1, widths(geometry.n, block[1], layout.rhs_chunk)),
+        out=Moves(1, widths(geometry.n, block[1])),
+    )
+    return LoopPlan(problem, accumulate, arch, params, geometry, layout, lower, traffic, k_block, used)
 
 
 def _layout(geometry: Geometry, arch: Arch, block: tuple[int, int, int], lhs: int, rhs: int) -> tuple[Layout, int]:
@@ -221,6 +226,7 @@ FULLY_BLOCKED = Tiling(
     kind="fully_blocked",
     family="neuron",
     memory=LoopPlan.memory,
+    bound=LoopPlan.bound,
     params=FullyBlocked,
     plan=plan,
     summary="n-blocks, k-blocks, m-blocks; sums of the K blocks meet in SBUF",

@@ -109,6 +109,12 @@ def spans(extent: int, size: int) -> list[Span]:
     return [Span(start, min(size, extent - start)) for start in range(0, extent, size)]
 
 
+def widths(tiles: Sequence[Span], block: int = 1, chunk: int | None = None) -> tuple[int, ...]:
+    """Sizes of the pieces that blocks of tiles are moved in: ``chunk`` tiles each (default: the block whole)."""
+    pieces = (piece for some in blocks(tiles, block) for piece in blocks(some, chunk or block))
+    return tuple(sum(tile.size for tile in piece) for piece in pieces)
+
+
 def blocks(tiles: Sequence[Item], count: int) -> list[Sequence[Item]]:
     """Tiles in groups of ``count``, the last group the rest."""
     return [tiles[first : first + count] for first in range(0, len(tiles), count)]

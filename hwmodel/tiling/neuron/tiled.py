@@ -13,9 +13,9 @@ from hwmodel.arch import Arch
 from hwmodel.problem import Accumulate, MatmulProblem
 from hwmodel.program.instructions import Instruction
 from hwmodel.tiling.base import Tiling
-from hwmodel.tiling.neuron.base import LoopParams, LoopPlan, geometry_of
+from hwmodel.tiling.neuron.base import LoopParams, LoopPlan, Moves, Traffic, geometry_of
 from hwmodel.tiling.neuron.emit import Slot
-from hwmodel.tiling.neuron.geometry import TILE_M, TILE_N, Allocator, Geometry
+from hwmodel.tiling.neuron.geometry import TILE_M, TILE_N, Allocator, Geometry, widths
 
 STAGES = 4
 """Output tiles in SBUF on their way out."""
@@ -68,7 +68,9 @@ def plan_tiled(problem: MatmulProblem, accumulate: Accumulate, arch: Arch, param
     geometry = geometry_of(problem, accumulate, arch)
     layout, space = place(geometry, arch, params.in_flight, params.in_flight)
     space.check(f"{params.in_flight} tiles of each operand and {STAGES} output tiles", "a smaller in_flight needs less")
-    return LoopPlan(problem, accumulate, arch, params, geometry, layout, lower_tiled, sbuf_bytes=space.used)
+    m, n = widths(geometry.m), widths(geometry.n)
+    traffic = Traffic(Moves(len(n), m), Moves(len(m), n), Moves(1, n))
+    return LoopPlan(problem, accumulate, arch, params, geometry, layout, lower_tiled, traffic, sbuf_bytes=space.used)
 
 
 def plan_hoisted(problem: MatmulProblem, accumulate: Accumulate, arch: Arch, params: Hoisted) -> LoopPlan:
@@ -81,7 +83,9 @@ def plan_hoisted(problem: MatmulProblem, accumulate: Accumulate, arch: Arch, par
         if space.used <= arch.buffer_bytes("sbuf"):
             break
     space.check(f"the lhs of an m tile over all K ({tiles} tiles), {params.in_flight} rhs and {STAGES} output tiles")
-    return LoopPlan(problem, accumulate, arch, params, geometry, layout, lower_hoisted, sbuf_bytes=space.used)
+    m, n = widths(geometry.m), widths(geometry.n)
+    traffic = Traffic(Moves(1, m), Moves(len(m), n), Moves(1, n))
+    return LoopPlan(problem, accumulate, arch, params, geometry, layout, lower_hoisted, traffic, sbuf_bytes=space.used)
 
 
 def lower_tiled(plan: LoopPlan) -> list[Instruction]:
@@ -140,6 +144,7 @@ TILED = Tiling(
     kind="tiled",
     family="neuron",
     memory=LoopPlan.memory,
+    bound=LoopPlan.bound,
     params=Tiled,
     plan=plan_tiled,
     summary="m, n, k: both operands of every matmul are loaded",
@@ -148,6 +153,7 @@ HOISTED = Tiling(
     kind="hoisted",
     family="neuron",
     memory=LoopPlan.memory,
+    bound=LoopPlan.bound,
     params=Hoisted,
     plan=plan_hoisted,
     summary="m, n, k with the lhs of an m tile kept over all K",
