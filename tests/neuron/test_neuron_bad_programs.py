@@ -7,7 +7,22 @@ from typing import Any
 
 import numpy as np
 import pytest
-from neuron_programs import TRN2, dense, integers, left, matmult, normal, psum, ready, refused, result, sbuf, tensor
+from neuron_programs import (
+    TRN2,
+    TRN3,
+    dense,
+    fp32,
+    integers,
+    left,
+    matmult,
+    normal,
+    psum,
+    ready,
+    refused,
+    result,
+    sbuf,
+    tensor,
+)
 
 from hwmodel.errors import DeadlockError, InputError
 from hwmodel.scenario import load
@@ -43,6 +58,27 @@ BAD: dict[str, tuple[dict[str, Any], list[dict[str, Any]], str, tuple[str, ...]]
     ),
     "a bank beyond 7": (
         with_copy(acc=psum(8, 6, bank=8)), [matmult()], TRN2, ("reaches bank 8", "banks 0 to 7"),
+    ),
+    "a bank before the first": (
+        with_copy(acc=psum(8, 6, bank=-1)), [matmult()], TRN2, ("reaches bank -1", "banks 0 to 7"),
+    ),
+    "a start in the bank of an open group": (
+        with_copy(acc=psum(8, 6, bank=0), other=psum(8, 6, bank=0, offset=1024)),
+        [matmult(stop=False), matmult(dst="other", stop=True)], TRN2,
+        ("clearing bank 0", "instruction 1 started", "stop: true"),
+    ),
+    "a start that clears the bank of an open group too": (
+        with_copy(acc=psum(8, 6, bank=1), other=psum(8, 6, bank=0)),
+        [matmult(stop=False), matmult(dst="other", stop=True, clear_banks_log2=1)], TRN3,
+        ("clearing bank 1", "instruction 1 started", "stop: true"),
+    ),
+    "reading one of two open groups of a bank": (
+        with_copy(acc=psum(8, 6, bank=0), other=psum(8, 6, bank=0, partition=32)),
+        [matmult(stop=False), matmult(dst="other", stop=True), COPY], TRN2, ("bank 0", "instruction 1 started"),
+    ),
+    "a sum of two tensors in PSUM": (
+        with_copy(), [matmult(stop=True), {"op": "add", "a": "acc", "b": "acc", "dst": "y"}], TRN2,
+        ("a, b: expected at most one of them in psum",),
     ),
     "reading a bank before its stop": (
         with_copy(), [matmult(stop=False), COPY], TRN2, ("bank 0", "before the stop", "stop: true"),
@@ -114,9 +150,24 @@ def test_a_bad_program_is_refused_with_number_and_what_is_legal(what: str) -> No
     assert f"instruction {wrong} (" in text
 
 
+def test_groups_of_other_partitions_of_a_bank_are_groups_of_their_own() -> None:
+    tensors = with_copy(acc=psum(8, 6, bank=0), other=psum(8, 6, bank=0, partition=32), z=sbuf("float32", 8, 6))
+    both = [matmult(stop=False), matmult(dst="other", stop=True), {"op": "copy", "src": "other", "dst": "z"}]
+    found = left(tensors, [*both, matmult(start=False, accumulate=True, stop=True), COPY], TRN2)
+    assert np.array_equal(fp32(found["y"]), 2 * fp32(found["z"]))
+
+
 def test_legality_off_runs_the_value_model_of_the_requirement() -> None:
-    for what in ("moving size over 512", "mixed fp32 and bf16", "mixed kinds of e4m3", "odd MX partitions",
-                 "a start partition that engines cannot reach"):  # fmt: skip
+    beyond = (
+        "moving size over 512",
+        "mixed fp32 and bf16",
+        "mixed kinds of e4m3",
+        "odd MX partitions",
+        "a start partition that engines cannot reach",
+        "a sum of two tensors in PSUM",
+        "a start in the bank of an open group",
+    )
+    for what in beyond:
         tensors, instructions, arch, _ = BAD[what]
         left(tensors, instructions, arch, legality="off")
 
@@ -178,6 +229,8 @@ def test_op_is_needed_once() -> None:
         (sbuf("float32", 4, 1000, offset=400000), ("tensors.a", "404,000", "229,376")),
         (sbuf("float32", 130, 4), ("tensors.a", "partitions 0 to 127")),
         (sbuf("float32", 4, 4, bank=1), ("tensors.a.bank", "no banks")),
+        (psum(4, 4, bank=8, init=normal(1)), ("tensors.a: ", "reaches bank 8", "banks 0 to 7")),
+        (psum(4, 4, bank=-1, output=True), ("tensors.a: ", "reaches bank -1", "banks 0 to 7")),
         (tensor("dram", "float32", 4, 4, offset=4), ("tensors.a.offset", "DRAM")),
         (tensor("dram", "float32", 10**20, 4), ("tensors.a.shape", "at most 4,294,967,296 bytes")),
         (tensor("l1", "float32", 4, 4), ("tensors.a.space", "dram, sbuf or psum")),

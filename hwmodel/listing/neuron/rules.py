@@ -28,6 +28,9 @@ def check(action: Action, arch: Arch) -> None:
         _access(region)
     if isinstance(action, Multiply):
         _multiply(action, arch)
+    elif isinstance(action, Move):
+        if len(action.sources) > 1 and all(source.space == "psum" for source in action.sources):
+            raise InputError("a, b: expected at most one of them in psum, as an engine reads PSUM once at a time")
     elif isinstance(action, Quantise):
         _quantise(action, arch)
 

@@ -43,11 +43,16 @@ class Walk:
                 self._written[f"dram.{place.name}"] = np.zeros((place.rows, place.cols * place.dtype.bytes), np.bool_)
             if place.model.init is not None:
                 self._mark(_whole(place))
-        self._groups: dict[int, _Group] = {}
+        self._groups: list[_Group] = []
         self._fresh = set(range(PARTITIONS))
         self._accumulated: set[int] = set()
         for number, given in enumerate(program.instructions):
             self._step(number, dict(given))
+        for place in self.places.values():  # those that no instruction uses
+            try:
+                self._inside(_whole(place))
+            except InputError as error:
+                raise InputError(f"tensors.{place.name}: {error}") from None
 
     # -- one instruction ---------------------------------------------------------------------------------------------
 
@@ -101,8 +106,8 @@ class Walk:
         if region.space != "psum":
             return
         there = self.arch.buffer_bytes("psum")
-        if region.offset + region.size > there:
-            last = (region.offset + region.size - 1) // BANK_BYTES
+        if region.offset < 0 or region.offset + region.size > there:
+            last = (region.offset if region.offset < 0 else region.offset + region.size - 1) // BANK_BYTES
             raise InputError(
                 f"{region} reaches bank {last}: PSUM has banks 0 to {there // BANK_BYTES - 1} of {BANK_BYTES} bytes"
             )
@@ -122,6 +127,7 @@ class Walk:
                     f"not {fields.clear_banks_log2}"
                 )
             action = self._cleared(action, fields)
+            self._begins(action, strict=self.strict and forced is None)
         elif self.strict and forced is None and not self._all_written(dst):
             raise InputError(
                 f"adds to {dst}, to which no start wrote: the first matmul of a group needs start: true"
@@ -130,12 +136,34 @@ class Walk:
         if not start:
             action = action._replace(adds=dst.space == "psum" and bool(self._bytes(dst).any()))
         for bank in _banks(dst):
-            group = self._groups.get(bank)
-            if start or group is None:
-                group = self._groups[bank] = _Group(number)
-            if fields.stop is not None:
-                group.stop = fields.stop
+            found = self._groups_in(bank, dst.partition, dst.rows)
+            if not found:
+                found = [_Group(number, bank, dst.partition, dst.rows)]
+                self._groups += found
+            for group in found:
+                group.stop = group.stop if fields.stop is None else fields.stop
         return action
+
+    def _groups_in(self, bank: int, partition: int, rows: int) -> list[_Group]:
+        """Groups that use some of these partitions of a bank."""
+        return [
+            group
+            for group in self._groups
+            if group.bank == bank and group.partition < partition + rows and partition < group.partition + group.rows
+        ]
+
+    def _begins(self, action: Multiply, *, strict: bool) -> None:
+        """A start ends the groups whose sums it clears, which must have had their last matmul."""
+        assert action.clear is not None
+        (first, length), (partition, rows) = action.clear, action.partitions
+        for bank in range(first // BANK_BYTES, (first + length) // BANK_BYTES):
+            for group in self._groups_in(bank, partition, rows):
+                if strict and group.stop is False:
+                    raise InputError(
+                        f"starts with clearing bank {bank}, where the group that instruction {group.number} started "
+                        "still lacks its stop: one group a bank at a time, its last matmul says stop: true"
+                    )
+                self._groups.remove(group)
 
     def _may_start(self, dst: Region) -> None:
         if dst.space != "psum":
@@ -164,8 +192,8 @@ class Walk:
         """Banks that are read must not belong to a group that still lacks its stop."""
         for region in Step(0, "", action).reads:
             for bank in _banks(region):
-                group = self._groups.get(bank)
-                if group is not None and group.stop is False:
+                groups = self._groups_in(bank, region.partition, region.rows)
+                for group in (group for group in groups if group.stop is False):
                     raise InputError(
                         f"reads {region}, bank {bank}, before the stop of the group that instruction {group.number} "
                         "started: the last matmul of a group says stop: true"
@@ -226,8 +254,11 @@ class Walk:
 class _Group:
     """An accumulation group in a bank: who started it, and whether its stop came (None: nobody said)."""
 
-    def __init__(self, number: int) -> None:
+    def __init__(self, number: int, bank: int, partition: int, rows: int) -> None:
         self.number = number
+        self.bank = bank
+        self.partition = partition
+        self.rows = rows
         self.stop: bool | None = None
 
 
