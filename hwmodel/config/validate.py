@@ -107,7 +107,8 @@ def _translate(
     deepest = [path for path in faults if not any(path == other[: len(path)] for other in faults if other != path)]
     path = min(deepest, key=lambda path: all(fault["type"] != "extra_forbidden" for fault in faults[path]))
     where, problem = _describe(model, data, path, faults[path], beside if len(path) == 1 else ())
-    return positions.error(where, problem, missing=faults[path][0]["type"] in ("missing", "union_tag_not_found"))
+    absent = faults[path][0]["type"] in ("missing", "union_tag_not_found") and where[: len(path)] == path
+    return positions.error(where, problem, missing=absent)
 
 
 def _path_in_data(loc: tuple[str | int, ...], data: Any, *, missing: bool) -> FieldPath:

@@ -50,6 +50,15 @@ def test_fields(cli: Cli, here: Path, change: str, problem: str) -> None:
     assert problem in call.error.replace(str(here / "pipe"), ".")
 
 
+def test_a_list_that_is_too_short_is_told_where_it_was_written(cli: Cli, here: Path) -> None:
+    text = (here / "small.yaml").read_text().replace("n_split", "blocked, core_grid: [1, 1]")
+    (here / "small.yaml").write_text(text)
+    error = cli("check", "small.yaml", "--set", "tiling.core_grid=[1]").error
+    assert error == "--set tiling.core_grid: tiling.core_grid: expected 2 items, not 1"
+    (here / "small.yaml").write_text(text.replace("[1, 1]", "[1]"))
+    assert cli("check", "small.yaml").error == "small.yaml:5: tiling.core_grid: expected 2 items, not 1"
+
+
 @pytest.mark.parametrize("out", ["int8", "hif8"])
 def test_outputs_that_a_neuron_core_cannot_hold(cli: Cli, out: str) -> None:
     problem = f"problem={{op: matmul, m: 32, k: 64, n: 64, a: bf16, b: bf16, out: {out}}}"
