@@ -173,8 +173,10 @@ def _refuse_huge(problem: MatmulProblem) -> None:
 
 def _prepare_listing(scenario: Scenario, to_run: bool) -> Prepared:
     from hwmodel.listing import read_listing
+    from hwmodel.listing.run import read_golden
 
-    prepared = Prepared(scenario, None, {}, {}, read_listing(scenario))
+    listing = read_listing(scenario)
+    prepared = Prepared(scenario, None, read_golden(scenario, listing), {}, listing)
     if to_run and (beyond := first_beyond(prepared.hazards())):
         raise scenario.locate(InputError(str(beyond)), "program")
     return prepared
@@ -214,6 +216,7 @@ def _run_listing(prepared: Prepared, listing: Listing, values: ValueMode, level:
     return run_listing(
         prepared.scenario,
         listing,
+        prepared.golden,
         values=values,
         trace_level=level or ("full" if small else "summary"),
         hazards=tuple(str(hazard) for hazard in prepared.hazards()),
@@ -314,9 +317,10 @@ def _stated(scenario: Scenario, values: ValueMode) -> bool:
 def _golden_quantize(scenario: Scenario, problem: QuantizeProblem) -> dict[str, Array]:
     golden: dict[str, Array] = {}
     if scenario.expect.out is not None:
-        shape = (problem.rows, problem.cols)
-        codes = read_codes(Path(scenario.expect.out.path), problem.to, shape, "expect.out.path")
-        golden["out"] = nm.pack_rows(codes, problem.to)
+        path, shape = Path(scenario.expect.out.path), (problem.rows, problem.cols)
+        if path.suffix == ".npy" and nm.DTYPES[problem.to].block is not None:
+            raise InputError(f"expect.out.path: {path}: expected packed codes, as {problem.to} has block scales")
+        golden["out"] = nm.pack_rows(read_codes(path, problem.to, shape, "expect.out.path"), problem.to)
     if scenario.expect.scales is not None:
         if nm.DTYPES[problem.to].block is None:
             raise InputError(f"expect.scales: expected none, as {problem.to} has no block scales")

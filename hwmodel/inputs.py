@@ -208,30 +208,59 @@ def make_values(source: InputSource, shape: tuple[int, int], *, base: Path = Pat
 
 
 def read_codes(path: Path, dtype: str, shape: tuple[int, int], field: str) -> Codes:
-    """Codes [rows, cols] from a file of packed bytes, or from a ``.npy`` of values that ``dtype`` holds."""
-    if path.suffix == ".npy":
-        return _encode(read_values(path, shape, field), dtype)
+    """Codes [rows, cols] from a file of packed bytes, or from a ``.npy`` of values that ``dtype`` holds.
+
+    numpy saves an array of ml_dtypes as raw items (``V2`` for bf16): of the dtype's own size they are its codes.
+    """
     record = nm.DTYPES[dtype]
+    if path.suffix == ".npy":
+        array = _read_npy(path, shape, field)
+        if array.dtype.kind == "V" and array.dtype.itemsize * 8 == record.storage_bits:
+            return np.ascontiguousarray(array).view(record.numpy_dtype)
+        if array.dtype.kind in "iu" and dtype == "int32":
+            return _whole(array, path, field)
+        return _encode(_as_fp32(array, path, field), dtype)
     size = shape[0] * -(-shape[1] * record.storage_bits // 8)
-    data = _read_bytes(path, size, f"{shape[0]} x {shape[1]} {dtype}", field)
+    data = read_bytes(path, size, f"{shape[0]} x {shape[1]} {dtype}", field)
     return nm.unpack_rows(data, *shape, dtype)
 
 
 def read_cells(path: Path, dtype: str, rows: int, k: int, field: str) -> NDArray[np.uint8]:
     """Bytes of the scale cells of ``rows`` rows of A (columns of B) and ``k``."""
     size = nm.scale_cell_bytes(rows, k, dtype)
-    return _read_bytes(path, size, f"scale cells of {rows} rows x {k} {dtype}", field)
+    return read_bytes(path, size, f"scale cells of {rows} rows x {k} {dtype}", field)
 
 
 def read_slots(path: Path, rows: int, cols: int, field: str) -> NDArray[np.uint8]:
     """Scale bytes [rows, cols / 4] in the partition slots of 8 x 4 blocks."""
     shape = (rows, cols // neuron_mx.LANES)
     what = f"scale slots of {rows} partitions x {shape[1]}"
-    return _read_bytes(path, shape[0] * shape[1], what, field).reshape(shape)
+    return read_bytes(path, shape[0] * shape[1], what, field).reshape(shape)
 
 
 def read_values(path: Path, shape: tuple[int, int], field: str) -> F32:
     """fp32 values from a ``.npy`` of floats or integers with exactly this shape."""
+    return _as_fp32(_read_npy(path, shape, field), path, field)
+
+
+def _as_fp32(array: NDArray[Any], path: Path, field: str) -> F32:
+    if array.dtype.kind not in "fiu":
+        raise InputError(f"{field}: {path}: expected floats or integers of at most 64 bits, not {array.dtype}")
+    with np.errstate(over="ignore"):
+        return np.ascontiguousarray(array, dtype=np.float32)
+
+
+def _whole(array: NDArray[Any], path: Path, field: str) -> Codes:
+    """int32 codes of integers, each exactly: fp32 has room for 24 bits only."""
+    limits = np.iinfo(np.int32)
+    least, most = (int(array.min()), int(array.max())) if array.size else (0, 0)
+    if least < limits.min or most > limits.max:
+        raise InputError(f"{field}: {path}: expected int32 values, not {least if least < limits.min else most}")
+    return array.astype(np.int32, order="C").view(np.uint32)
+
+
+def _read_npy(path: Path, shape: tuple[int, int], field: str) -> NDArray[Any]:
+    """The array of a ``.npy`` with exactly this shape, in its own dtype of at most 64 bits."""
     import tokenize
 
     from numpy.lib import format as npy
@@ -247,14 +276,13 @@ def read_values(path: Path, shape: tuple[int, int], field: str) -> F32:
         raise _unreadable(path, field, error) from None
     except (ValueError, SyntaxError, RecursionError, MemoryError, tokenize.TokenError):
         raise InputError(f"{field}: {path}: expected a .npy file, not one with this header") from None
-    if dtype.kind not in "fiu" or dtype.itemsize > 8:
+    if dtype.kind not in "fiuV" or not 0 < dtype.itemsize <= 8:
         raise InputError(f"{field}: {path}: expected floats or integers of at most 64 bits, not {dtype}")
     if found != shape:
         raise InputError(f"{field}: {path}: expected shape [{_extents(shape)}], not [{_extents(found)}]")
     size = start + dtype.itemsize * shape[0] * shape[1]
-    data = _read_bytes(path, size, f"{shape[0]} x {shape[1]} {dtype}", field)[start:].view(dtype)
-    with np.errstate(over="ignore"):
-        return np.ascontiguousarray(data.reshape(shape, order="F" if fortran else "C"), dtype=np.float32)
+    data = read_bytes(path, size, f"{shape[0]} x {shape[1]} {dtype}", field)[start:].view(dtype)
+    return data.reshape(shape, order="F" if fortran else "C")
 
 
 def _packed(
@@ -271,7 +299,7 @@ def _packed(
     stored = (shape[1], shape[0]) if transposed else shape
     size = stored[0] * -(-stored[1] * record.storage_bits // 8)
     what = f"{stored[0]} x {stored[1]} {dtype}"
-    codes = nm.unpack_rows(_read_bytes(base / source.data, size, what, f"{field}.data"), *stored, dtype)
+    codes = nm.unpack_rows(read_bytes(base / source.data, size, what, f"{field}.data"), *stored, dtype)
     if transposed:
         codes = np.ascontiguousarray(codes.T)
     if record.block is None:
@@ -282,7 +310,7 @@ def _packed(
     if neuron:
         places = neuron_mx.rows_of(k)
         what = f"scale slots of {places} partitions x {rows} {dtype}"
-        found = _read_bytes(base / source.scales, places * rows, what, f"{field}.scales").reshape(places, rows)
+        found = read_bytes(base / source.scales, places * rows, what, f"{field}.scales").reshape(places, rows)
         scales = neuron_mx.scales_of(found, k)
         return Operand(dtype, axis, codes, None, nm.MxScales(scales.T if axis == 1 else scales), neuron=True)
     cells = read_cells(base / source.scales, dtype, rows, k, f"{field}.scales")
@@ -332,7 +360,8 @@ def _finite(source: NpyInput, values: F32, field: str) -> F32:
     )
 
 
-def _read_bytes(path: Path, size: int, what: str, field: str) -> NDArray[np.uint8]:
+def read_bytes(path: Path, size: int, what: str, field: str) -> NDArray[np.uint8]:
+    """All bytes of a file that holds ``what``. InputError where it cannot be read or has not ``size`` bytes."""
     _refuse_stream(path, field)
     try:
         found = path.stat().st_size

@@ -47,7 +47,7 @@ RULES: dict[str, Rule] = {
     "scenario": Rule("__version__ errors numerics arch config inputs listing problem tiling units", "pydantic"),
     "listing": Rule(
         "errors quantities numerics neuron_mx arch config inputs machine problem program result scenario tiling trace "
-        "units",
+        "units verdict",
         "numpy pydantic",
     ),
     # what comes out

@@ -178,6 +178,13 @@ def test_quantise_writes_codes_and_scale_cells(tmp_path: Path) -> None:
     assert document["bound"] is None
 
 
+def test_codes_with_block_scales_are_not_compared_with_values(tmp_path: Path) -> None:
+    quantised(tmp_path).save(tmp_path / "run", ("out",))
+    assert quantised(tmp_path, expect={"out": {"path": "run/out.bin"}}).expect.status == "met"
+    with pytest.raises(InputError, match=r"expect.out.path: .*out.npy: expected packed codes, as hif4 has block scal"):
+        quantised(tmp_path, expect={"out": {"path": "run/out.npy"}})
+
+
 def test_quantised_bytes_are_a_packed_operand(tmp_path: Path) -> None:
     """out.bin and out.scales.bin of a quantisation are what `packed` reads: the same operand as value inputs."""
     saved = quantised(tmp_path).save(tmp_path / "run")

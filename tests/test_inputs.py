@@ -233,6 +233,33 @@ def test_golden_codes(tmp_path: Path) -> None:
         read_codes(tmp_path / "g.bin", "fp32", (3, 4), "expect.out.path")
 
 
+def test_integers_of_a_golden_file_are_exact(tmp_path: Path) -> None:
+    """int32 sums above 2**24 have no fp32 of their own: the out.npy of a run was not equal to itself."""
+    values = np.array([[2**24 + 1, -(2**31)], [2**31 - 1, -1]])
+    for dtype in (np.int32, np.int64):
+        np.save(tmp_path / "g.npy", values.astype(dtype))
+        codes = read_codes(tmp_path / "g.npy", "int32", (2, 2), "expect.out.path")
+        assert codes.dtype == np.uint32
+        assert np.array_equal(codes.view(np.int32), values)
+    np.save(tmp_path / "g.npy", values + 1)
+    with pytest.raises(InputError, match=r"expect.out.path: .*g.npy: expected int32 values, not 2147483648"):
+        read_codes(tmp_path / "g.npy", "int32", (2, 2), "expect.out.path")
+
+
+@pytest.mark.parametrize(("dtype", "name"), [("bf16", "bfloat16"), ("fp8_e4m3", "float8_e4m3fn")])
+@pytest.mark.parametrize("order", ["C", "F"])
+def test_a_golden_file_of_ml_dtypes_holds_codes(tmp_path: Path, dtype: str, name: str, order: Any) -> None:
+    """What ``numpy.save`` makes of the ``out`` of a `Result`."""
+    ml_dtypes = pytest.importorskip("ml_dtypes")
+    array = np.array([[1.5, -2.0, 0.25], [3.0, -0.0, 0.5]], getattr(ml_dtypes, name), order=order)
+    np.save(tmp_path / "g.npy", array)
+    codes = read_codes(tmp_path / "g.npy", dtype, (2, 3), "expect.out.path")
+    assert codes.dtype == nm.DTYPES[dtype].numpy_dtype
+    assert np.array_equal(nm.decode(codes, dtype), array.astype(np.float32))
+    with pytest.raises(InputError, match=r"g.npy: expected floats or integers of at most 64 bits, not \|V"):
+        read_codes(tmp_path / "g.npy", "fp32", (2, 3), "expect.out.path")
+
+
 def test_golden_scales(tmp_path: Path) -> None:
     (tmp_path / "s.bin").write_bytes(bytes(range(64)))
     assert read_cells(tmp_path / "s.bin", "hif4", 16, 64, "expect.scales.path").tolist() == list(range(64))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from hwmodel.errors import ConfigError, InputError, ProgramError
@@ -13,10 +13,15 @@ from hwmodel.units.storage import Array
 
 
 class Output(NamedTuple):
-    """A tensor that belongs to the result; ``element`` is its format where its stored elements are plain codes."""
+    """A tensor that belongs to the result; ``element`` is its format where its stored elements are plain codes.
+
+    ``shape`` counts stored elements, of ``itemsize`` bytes each.
+    """
 
     tensor: str
     element: str | None
+    shape: tuple[int, ...]
+    itemsize: int
 
 
 @dataclass(frozen=True)
@@ -35,7 +40,6 @@ class Listing:
     found: Callable[[dict[str, Array], Any], dict[str, Array]]
     operands: tuple[str, str] | None = None
     order: str = "seq"
-    golden: dict[str, Array] = field(default_factory=dict)
 
 
 @contextmanager

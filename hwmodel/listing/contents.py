@@ -10,7 +10,7 @@ from pydantic import Field
 
 from hwmodel import numerics as nm
 from hwmodel.errors import InputError
-from hwmodel.inputs import ConstantInput, IntegersInput, NormalInput, NpyInput, UniformInput, make_values
+from hwmodel.inputs import ConstantInput, IntegersInput, NormalInput, NpyInput, UniformInput, make_values, read_bytes
 from hwmodel.units.base import Spec
 
 Array = np.ndarray[Any, Any]
@@ -121,13 +121,6 @@ def _has_float(row: Any) -> bool:
 
 
 def _from_file(path: Path, numpy_dtype: str, shape: tuple[int, int], field: str) -> Array:
-    size = shape[0] * shape[1] * np.dtype(numpy_dtype).itemsize
-    try:
-        data = path.read_bytes()
-    except OSError as error:
-        missing = isinstance(error, FileNotFoundError)
-        problem = "there is none of that name" if missing else f"it cannot be read ({error.strerror})"
-        raise InputError(f"{field}: {path}: expected a file, but {problem}") from None
-    if len(data) != size:
-        raise InputError(f"{field}: {path}: expected {size:,} bytes, not {len(data):,}")
-    return np.frombuffer(data, numpy_dtype).reshape(shape).copy()
+    dtype = np.dtype(numpy_dtype)
+    data = read_bytes(path, shape[0] * shape[1] * dtype.itemsize, f"{shape[0]} x {shape[1]} {dtype}", field)
+    return data.view(dtype).reshape(shape)

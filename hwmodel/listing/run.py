@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import gc
 import hashlib
+import math
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
 from hwmodel.errors import InputError, ProgramError
+from hwmodel.inputs import read_bytes, read_codes
 from hwmodel.listing.base import Listing, Output
 from hwmodel.machine import Machine
 from hwmodel.result import Expectation, Result, Values
 from hwmodel.units.storage import Array
+from hwmodel.verdict import against_golden
 
 if TYPE_CHECKING:
     from hwmodel.scenario import Scenario
@@ -22,6 +25,7 @@ if TYPE_CHECKING:
 def run(
     scenario: Scenario,
     listing: Listing,
+    golden: dict[str, Array],
     *,
     values: Literal["check", "skip"],
     trace_level: str,
@@ -45,7 +49,7 @@ def run(
         found = listing.found(memory, machine.storages[0])
         outputs = _outputs(listing.outputs, found)
         verdict = _compare(found, listing.expected(), listing.order, outputs)
-        failures += _against_golden(scenario, outputs)
+        failures += _against_golden(golden, outputs)
     expect = scenario.expect
     peak = 0 if listing.operands is None else scenario.arch.peak_macs_per_cycle(*listing.operands)
     result = Result(
@@ -108,17 +112,28 @@ def _compare(found: dict[str, Array], expected: dict[str, Array], order: str, ou
     return Values("mismatch" if mismatches else "bit_exact", order, elements, mismatches, first, digest)
 
 
-def _against_golden(scenario: Scenario, outputs: dict[str, Array]) -> list[str]:
-    """What differs from the file of expected bytes of the first output."""
+def read_golden(scenario: Scenario, listing: Listing) -> dict[str, Array]:
+    """What the first output is expected to be: codes from raw bytes or a ``.npy`` of values, else bytes.
+
+    Raises InputError, its text beginning with the field: no output, no such file, one of the wrong size.
+    """
     if scenario.expect.out is None:
-        return []
-    if "out" not in outputs:
-        raise scenario.error("expect.out", "expected a program with an output, not one that writes nothing")
-    path = Path(scenario.expect.out.path)
-    codes: Any = outputs["out"]
-    golden = np.fromfile(path, np.uint8)
-    mine = np.ascontiguousarray(codes).view(np.uint8).reshape(-1)
-    if golden.size != mine.size:
-        raise InputError(f"expect.out.path: {path}: expected {mine.size:,} bytes, not {golden.size:,}")
-    count = int(np.count_nonzero(golden != mine))
-    return [f"out: {count} of {mine.size} bytes differ from the golden file"] if count else []
+        return {}
+    if not listing.outputs:
+        raise InputError("expect.out: expected a program with an output, not one that writes nothing")
+    path, field = Path(scenario.expect.out.path), "expect.out.path"
+    _, element, shape, itemsize = listing.outputs[0]
+    if element is not None:
+        return {"out": read_codes(path, element, (shape[0], shape[1]), field)}
+    if path.suffix == ".npy":
+        raise InputError(f"{field}: {path}: expected raw bytes, as the first output is no plain values")
+    what = f"{' x '.join(map(str, shape))} of {itemsize} bytes"
+    return {"out": read_bytes(path, math.prod(shape) * itemsize, what, field)}
+
+
+def _against_golden(golden: dict[str, Array], outputs: dict[str, Array]) -> list[str]:
+    failures = []
+    for name, expected in golden.items():
+        found = np.ascontiguousarray(outputs[name]).view(expected.dtype)
+        failures += against_golden(name, found.reshape(expected.shape), expected, "elements")
+    return failures

@@ -273,8 +273,24 @@ def test_a_program_can_be_compared_with_a_golden_file(tmp_path: Path) -> None:
         in run(prepare(load(SHIPPED, overrides={"expect.out": {"path": str(golden)}}))).expect.failures[0]
     )
     golden.write_bytes(b"short")
-    with pytest.raises(InputError, match="expected 16,384 bytes, not 5"):
-        run(prepare(load(SHIPPED, overrides={"expect.out": {"path": str(golden)}})))
+    with pytest.raises(InputError, match=r"expect.out.path: .*: expected 16,384 bytes \(64 x 128 bf16\), not 5"):
+        prepare(load(SHIPPED, overrides={"expect.out": {"path": str(golden)}}))  # before anything runs
+    golden.unlink()
+    with pytest.raises(InputError, match=r"expect.out.path: .*golden.bin: expected a file, but there is none"):
+        prepare(load(SHIPPED, overrides={"expect.out": {"path": str(golden)}}))
+
+
+def test_a_golden_file_of_a_program_may_hold_values(tmp_path: Path) -> None:
+    """The out.npy of one run is what the next one expects."""
+    outcome = run(prepare(load(SHIPPED)))
+    outcome.save(tmp_path / "run", ("out",))
+    expected = {"expect.out": {"path": str(tmp_path / "run" / "out.npy")}}
+    assert run(prepare(load(SHIPPED, overrides=expected))).expect.status == "met"
+    values = np.load(tmp_path / "run" / "out.npy")
+    values[3, 5] += 1
+    np.save(tmp_path / "run" / "out.npy", values)
+    (failure,) = run(prepare(load(SHIPPED, overrides=expected))).expect.failures
+    assert failure.startswith("out: 1 of 8192 elements differ from the golden file, first [3, 5] is 0x")
 
 
 def test_files_of_a_program_count_for_its_hash(tmp_path: Path) -> None:
@@ -290,5 +306,5 @@ def test_files_of_a_program_count_for_its_hash(tmp_path: Path) -> None:
     assert loads(text, tmp_path).hash() != before
     assert "../a.bin" in loads(text, tmp_path).resolved(tmp_path / "folder")
     data.write_bytes(b"short")
-    with pytest.raises(InputError, match=r"program.tensors.a.init.data: .*expected 4,096 bytes, not 5"):
+    with pytest.raises(InputError, match=r"program.tensors.a.init.data: .*expected 4,096 bytes .*, not 5"):
         prepare(loads(text, tmp_path))

@@ -39,7 +39,7 @@ def read(scenario: Any) -> Listing:
     program = Program(tensors, (CoreProgram(0, instructions),))
     written = {o.tensor for i in instructions for o in i.writes if isinstance(o, Window)}
     outputs = [
-        Output(name, _element(place))
+        Output(name, _element(place), _blank(place).shape, _blank(place).dtype.itemsize)
         for name, place in places.items()
         if place.tile is None and (name in written if place.model.output is None else place.model.output)
     ]

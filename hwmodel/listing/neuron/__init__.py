@@ -39,7 +39,12 @@ def read(scenario: Any) -> Listing:
     program = Program(tensors, (CoreProgram(0, lower(walk.steps, scenario.arch)),), initial)
     written = {region.place.name for step in walk.steps for region in step.writes}
     outputs = [
-        Output(name, place.dtype.element if place.dtype.lanes == 1 else None)
+        Output(
+            name,
+            place.dtype.element if place.dtype.lanes == 1 else None,
+            (place.rows, place.cols),
+            np.dtype(place.dtype.numpy).itemsize,
+        )
         for name, place in places.items()
         if (place.model.output if place.model.output is not None else place.space == "dram" and name in written)
     ]
