@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, cast
 
@@ -61,6 +62,7 @@ def command(
     choice("--values", values, ("check", "skip"))
     limit = None if fail_above is None else _percent(fail_above)
     names = _names(write, out)
+    from hwmodel.cli.progress import progress
     from hwmodel.study.compare import check_job, digest, job_of
     from hwmodel.study.pool import Workers
 
@@ -81,9 +83,8 @@ def command(
     target = _target(out, f"compare-{found[0].label}-{digest(found)}") if names else None
     if resume and target is None:
         raise InputError("--resume: expected something to write, as an earlier comparison is found where it is written")
-    console.status(f"simulating {len(found)} runs")
-    result, files = _run(found, workers, target, names, resume=resume)
-    console.status("")
+    with progress(console, len(found), "compare") as tick:
+        result, files = _run(found, workers, target, names, tick, resume=resume)
     slow = [] if limit is None else result.slower_than(limit)
     if as_json:
         status = {"fail_above_percent": limit, "slower": [entry.label for entry in slow]}
@@ -108,7 +109,13 @@ def command(
 
 
 def _run(
-    jobs: list[Job], workers: Workers, target: Path | None, names: list[str], *, resume: bool
+    jobs: list[Job],
+    workers: Workers,
+    target: Path | None,
+    names: list[str],
+    progress: Callable[[int], None],
+    *,
+    resume: bool,
 ) -> tuple[Comparison, list[Path]]:
     """Simulate and write. What is done is kept in a journal beside the files until they are all there."""
     from hwmodel.placing import ASIDE
@@ -116,9 +123,9 @@ def _run(
     from hwmodel.study.journal import Journal
 
     if target is None:
-        return compare(jobs, workers), []
+        return compare(jobs, workers, None, progress), []
     with Journal(target.with_name(f"{ASIDE}compare-{digest(jobs)}.jsonl"), fresh=not resume) as journal:
-        result = compare(jobs, workers, journal)
+        result = compare(jobs, workers, journal, progress)
         files = _write(result, jobs, target, names)
     journal.path.unlink(missing_ok=True)
     return result, files

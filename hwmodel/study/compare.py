@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
@@ -22,7 +22,7 @@ from hwmodel.result import Result
 from hwmodel.scenario import Scenario, load
 from hwmodel.study.journal import Journal
 from hwmodel.study.measure import Record, ValueMode, without_positions
-from hwmodel.study.pool import Workers
+from hwmodel.study.pool import Workers, run_tasks
 from hwmodel.study.table import data_frame
 from hwmodel.trace import WAIT_INPUT, WAIT_SPACE, Row
 
@@ -102,6 +102,11 @@ class Job:
     scenario: Scenario
     values: ValueMode
     summary: dict[str, Any] | None = None
+
+    @cached_property
+    def key(self) -> str:
+        """Names all that decides the entry but its label."""
+        return f"{self.scenario.hash()}-{self.values}-{_hash(self.summary)}"
 
 
 def job_of(name: str | Path, values: ValueMode, overrides: Any = None) -> Job:
@@ -335,37 +340,22 @@ def compare(
     jobs: Sequence[Job],
     workers: Workers = Workers(),  # noqa: B008  frozen
     journal: Journal | None = None,
+    progress: Callable[[int], None] = lambda _done: None,
 ) -> Comparison:
-    """Run all jobs and set them side by side. Raises what a simulation raises.
+    """Run all jobs, equal ones once, and set them side by side. Raises what a simulation raises.
 
     Those in the journal are not run again; the others are added to it as they are done.
     """
-    from hwmodel.engines import completed, default_jobs, open_engine
-
-    keys = [key_of(job) for job in jobs]
-    known = journal.records if journal is not None else {}
-    done = {i: restored(known[key], jobs[i].label) for i, key in enumerate(keys) if key in known}
-    left = [(i, job) for i, job in enumerate(jobs) if i not in done]
-
-    def keep(number: int, entry: Entry) -> None:
-        done[number] = entry
-        if journal is not None:
-            journal.add(keys[number], record_of(entry))
-
-    count = min(workers.jobs or default_jobs(), len(left))
-    if workers.engine == "local" and (count <= 1 or workers.jobs is None):
-        for number, job in left:
-            keep(number, run_job(job))
-    elif left:
-        numbered = [(number, replace(job, scenario=without_positions(job.scenario))) for number, job in left]
-        with open_engine(workers.engine, jobs=count, scheduler=workers.scheduler) as executor:
-            for task, entry in completed(executor, _numbered, numbered, width=len(left)):
-                keep(task[0], entry)
-    return comparison([done[number] for number in range(len(jobs))])
+    sent = {job.key: replace(job, scenario=without_positions(job.scenario)) for job in jobs}
+    done: dict[str, Record] = {}
+    for job, record in run_tasks(sent.values(), _recorded, workers, journal):
+        done[job.key] = record
+        progress(len(done))
+    return comparison([restored(done[job.key], job.label) for job in jobs])
 
 
-def _numbered(task: tuple[int, Job]) -> Entry:
-    return run_job(task[1])
+def _recorded(job: Job) -> Record:
+    return record_of(run_job(job))
 
 
 def compare_table(runs: Sequence[Any]) -> pl.DataFrame:
@@ -386,17 +376,12 @@ def digest(jobs: Sequence[Job]) -> str:
     return _hash([(job.label, job.scenario.hash(), job.values) for job in jobs])
 
 
-def key_of(job: Job) -> str:
-    """Names all that decides the entry of a job but its label."""
-    return f"{job.scenario.hash()}-{job.values}-{_hash(job.summary)}"
-
-
 def _hash(whole: Any) -> str:
     return hashlib.sha256(json.dumps(whole).encode()).hexdigest()[:12]
 
 
 def record_of(entry: Entry) -> Record:
-    """An entry as plain data, for a journal."""
+    """An entry as plain data, to be sent and kept."""
     fields = {name: getattr(entry, name) for name in ("label", "document", "peaks", "capacity", "inputs", "note")}
     shape = entry.shape
     if shape is not None:

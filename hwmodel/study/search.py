@@ -14,7 +14,7 @@ from hwmodel.config.overrides import Override
 from hwmodel.errors import HwmodelError, InputError
 from hwmodel.scenario import Scenario
 from hwmodel.study.journal import Journal
-from hwmodel.study.measure import Record, Task, task_of
+from hwmodel.study.measure import Record, Task, measure, task_of
 from hwmodel.study.points import Template
 from hwmodel.study.pool import Workers, run_tasks
 from hwmodel.study.spaces import BlockedSpace, Candidate, SearchSpace
@@ -62,7 +62,7 @@ class State:
                 tasks[task.key] = key
                 yield task
 
-        for task, record in run_tasks(made(), self.workers, self.journal):
+        for task, record in run_tasks(made(), measure, self.workers, self.journal):
             key = tasks[task.key]
             bound, candidate = batch[key]
             self.records[key] = (candidate, bound, record)

@@ -14,7 +14,7 @@ from hwmodel.config.positions import SET
 from hwmodel.errors import ConfigError, InputError
 from hwmodel.scenario import Scenario
 from hwmodel.study.journal import Journal
-from hwmodel.study.measure import Record, Task, ValueMode, task_of
+from hwmodel.study.measure import Record, Task, ValueMode, measure, task_of
 from hwmodel.study.points import Axis, Point, Template, grid, parse_axes
 from hwmodel.study.pool import Workers, run_tasks
 from hwmodel.study.table import Row, best_first, data_frame, front, metric_of
@@ -128,7 +128,7 @@ def sweep(
                 progress(done)
 
     records: dict[str, Record] = {}
-    for task, record in run_tasks(tasks(), workers, journal):
+    for task, record in run_tasks(tasks(), measure, workers, journal):
         records[task.key] = record
         done += 1
         progress(done)

@@ -15,7 +15,7 @@ import hwmodel
 from hwmodel.errors import InputError
 from hwmodel.experiment import simulate
 from hwmodel.scenario import load
-from hwmodel.study.compare import Comparison, Job, compare, comparison, entry_of, job_of, key_of, record_of, run_job
+from hwmodel.study.compare import Comparison, Job, compare, comparison, entry_of, job_of, record_of, run_job
 from hwmodel.study.journal import Journal
 from hwmodel.study.pool import Workers
 from hwmodel.writers import comparison as writer
@@ -55,12 +55,12 @@ def test_what_a_journal_holds_is_not_run_again(found: Comparison, tmp_path: Path
     jobs = [job_of(name, "check") for name in (ONE, TWO)]
     path = tmp_path / "journal.jsonl"
     with Journal(path, fresh=True) as journal:
-        journal.add(key_of(jobs[1]), record_of(replace(found.entries[1], note="from the journal")))
+        journal.add(jobs[1].key, record_of(replace(found.entries[1], note="from the journal")))
     with path.open("a") as torn:
         torn.write('{"version":1,"key":"')
     with Journal(path, fresh=False) as journal:
         again = compare(jobs, Workers(), journal)
-        assert set(journal.records) == {key_of(job) for job in jobs}
+        assert set(journal.records) == {job.key for job in jobs}
     assert [entry.note for entry in again.entries] == ["", "from the journal"]
     assert again.rows() == found.rows()
     pairs = zip(again.entries, found.entries, strict=True)
@@ -177,3 +177,14 @@ def test_the_python_interface_takes_what_there_is(found: Comparison) -> None:
     assert table["bits"].to_list() == ["baseline", "equal", "equal"]
     with pytest.raises(InputError, match="at least one run"):
         hwmodel.compare([])
+
+
+def test_equal_runs_are_simulated_once_and_progress_is_told(tmp_path: Path) -> None:
+    jobs = [job_of(ONE, "skip"), job_of(TWO, "skip"), replace(job_of(ONE, "skip"), label="again")]
+    told: list[int] = []
+    with Journal(tmp_path / "journal.jsonl", fresh=True) as journal:
+        again = compare(jobs, Workers(), journal, told.append)
+        assert len(journal.records) == 2
+    assert told == [1, 2]
+    assert [entry.label for entry in again.entries] == [jobs[0].label, jobs[1].label, "again"]
+    assert again.ratio(again.entries[2]) == 1
