@@ -209,10 +209,9 @@ def _print(result: Comparison, files: list[Path], console: Console) -> None:
     from hwmodel.config.resources import shown_path
     from hwmodel.writers import comparison
 
-    console.table(*comparison.cells(result))
-    console.out("")
-    console.table(*comparison.more_cells(result))
-    console.out("")
+    for table in comparison.tables(result):
+        console.table(*table)
+        console.out("")
     for entry in result.entries[1:]:
         if text := result.change(entry):
             console.out(text)

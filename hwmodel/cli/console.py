@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import sys
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
@@ -91,25 +92,27 @@ class Console:
         self.has_status = bool(text)
 
     def table(self, columns: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
-        """Print a table: fitted to a terminal, else with columns aligned and lines as long as they are."""
+        """Print a table: fitted to a terminal, else with lines as long as they are. Numbers stand below numbers."""
         texts = [[_text(cell) for cell in row] for row in rows]
+        right = [_numeric([row[index] for row in texts]) for index in range(len(columns))]
         if sys.stdout.isatty():
-            self._rich_table(columns, texts)
+            self._rich_table(columns, texts, right)
             return
         cells = [list(columns), *texts]
         widths = [max(len(row[index]) for row in cells) for index in range(len(columns))]
         for row in cells:
-            self.out("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip())
+            placed = zip(row, widths, right, strict=True)
+            self.out("  ".join(cell.rjust(width) if at else cell.ljust(width) for cell, width, at in placed).rstrip())
 
-    def _rich_table(self, columns: Sequence[str], texts: list[list[str]]) -> None:
+    def _rich_table(self, columns: Sequence[str], texts: list[list[str]], right: Sequence[bool]) -> None:
         from rich import box
         from rich.console import Console as RichConsole
         from rich.table import Table
         from rich.text import Text
 
         table = Table(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False)
-        for column in columns:
-            table.add_column(column, overflow="fold")
+        for column, at in zip(columns, right, strict=True):
+            table.add_column(column, overflow="fold", justify="right" if at else "left")
         for row in texts:
             table.add_row(*(Text(cell) for cell in row))
         RichConsole(color_system="auto" if self.color else None, highlight=False).print(table)
@@ -129,6 +132,14 @@ def _stdout() -> Iterator[None]:
     except OSError as error:
         discard(sys.stdout)
         raise InputError(f"stdout: cannot be written ({error.strerror or error})") from None
+
+
+NUMBER = re.compile(r"[-+]?\d[\d,]*(\.\d+)?( (%|ms|[KMG]iB|bytes))?|")
+"""What is aligned on the right: a number with its unit, or nothing."""
+
+
+def _numeric(cells: Sequence[str]) -> bool:
+    return any(cells) and all(NUMBER.fullmatch(cell) for cell in cells)
 
 
 def _text(cell: object) -> str:

@@ -82,6 +82,9 @@ def command(
             code = max(code, console.fail(error, each.scenario.name))
             documents.append({"schema_version": 1, "name": each.scenario.name, "error": str(error)})
     console.status("")
+    failed = any((document.get("expect") or {}).get("failures") for document in documents)
+    if failed and sets and not any(text.lstrip().startswith("expect") for text in sets):
+        console.note("the scenario expects this without --set; --set expect={} expects nothing")
     if as_json:
         console.json(documents if len(ready) > 1 else documents[0])
     return code

@@ -75,7 +75,7 @@ def instruction_text(instruction: Instruction) -> str:
     """One line: ``   7 M     tmatmul_mx  l0c[...] <- l0a[...], l0b[...]  wait MTE1>M:0  set M>FIX:0``."""
     reads = ", ".join(describe(operand) for operand in instruction.reads)
     writes = ", ".join(describe(operand) for operand in instruction.writes)
-    parts = [f"{instruction.number:5d} {instruction.engine:5s} {instruction.op:11s}"]
+    parts = [f"{instruction.number:5d} {instruction.engine:5s} {instruction.op:12s}"]
     if label := label_text(instruction.label):
         parts.append(f"({label})")
     if writes or reads:

@@ -23,6 +23,8 @@ ROW, GAP, BLOCK = 22, 4, 40
 """Height of a lane, space between lanes, and head of a run's block, in pixels."""
 BAR, BARS_HEAD = 26, 34
 MOST_DRAWN = 10
+Table = tuple[list[str], list[list[str]]]
+"""Header and rows; the first column names the run."""
 FEW_SLICES = 240
 """Lanes with more slices are drawn as shares of time."""
 BEST, BASE, OTHER = style.PHASE_COLOURS["multiply"], style.rgb("#8a8a8a"), style.PHASE_COLOURS["load"]
@@ -136,14 +138,13 @@ def _timelines(found: Comparison, canvas: Canvas, drawn: Sequence[Entry], top: f
     longest = max(lengths.values())
     bottom = top + sum(BLOCK + len(_shape(entry).lanes) * (ROW + GAP) for entry in drawn)
     unit = "cycles" if found.one_clock else "µs"
+    decimals = 0 if longest >= 20 else 2
     for number in round_numbers(0, longest, 10, whole=found.one_clock):
         x = left + number * (right - left) / longest
         canvas.rects(x, x + 1, top, bottom + 5, style.GRID)
-        canvas.text(
-            x, bottom + 16, f"{number:,.0f}" if longest >= 20 else f"{number:,.2f}", size=style.SMALL, anchor="center"
-        )
+        canvas.text(x, bottom + 16, f"{number:,.{decimals}f}", size=style.SMALL, anchor="center")
     canvas.rects(left, right, bottom, bottom + 1, style.INK)
-    canvas.text(left - 8, bottom + 16, unit, size=style.SMALL, anchor="right")
+    canvas.text(left - 24, bottom + 16, unit, size=style.SMALL, anchor="right")
     y = top
     for entry in drawn:
         end = left + lengths[entry.label] * (right - left) / longest
@@ -245,23 +246,18 @@ def _legend(canvas: Canvas, y: float) -> None:
 
 def markdown(found: Comparison, picture: str | None = None) -> Iterator[str]:
     """The page, line by line; ``picture`` is the name of the picture beside it."""
-    yield f"# {_safe(found.base.label)} and {len(found.entries) - 1} other runs"
+    others = len(found.entries) - 1
+    yield f"# {_safe(found.base.label)} and {others} other run{'' if others == 1 else 's'}"
     yield ""
     if picture is not None:
         yield f"![time, traffic and timelines of the runs]({picture})"
         yield ""
-    header, rows = cells(found)
-    yield "| " + " | ".join(header) + " |"
-    yield "|---|" + "--:|" * (len(header) - 1)
-    for row in rows:
-        yield "| " + " | ".join(_safe(cell) for cell in row) + " |"
-    yield ""
-    header, rows = more_cells(found)
-    yield "| " + " | ".join(header) + " |"
-    yield "|---|" + "--:|" * (len(header) - 1)
-    for row in rows:
-        yield "| " + " | ".join(_safe(cell) for cell in row) + " |"
-    yield ""
+    for header, rows in tables(found):
+        yield "| " + " | ".join(header) + " |"
+        yield "|---|" + "--:|" * (len(header) - 1)
+        for row in rows:
+            yield "| " + " | ".join(_safe(cell) for cell in row) + " |"
+        yield ""
     for entry in found.entries[1:]:
         if text := found.change(entry):
             yield f"* {_safe(text)}"
@@ -270,8 +266,12 @@ def markdown(found: Comparison, picture: str | None = None) -> Iterator[str]:
             yield f"* {_safe(entry.label)}: {_safe(entry.note)}"
 
 
-def cells(found: Comparison) -> tuple[list[str], list[list[str]]]:
-    """The table of what came out: time, ratio, limit and bits."""
+def tables(found: Comparison) -> list[Table]:
+    """What came out, how busy and how much traffic, and the most that lay in each buffer: each fits a terminal."""
+    return [_outcomes(found), _use(found), *([_peaks(found)] if found.buffers else [])]
+
+
+def _outcomes(found: Comparison) -> Table:
     rows = []
     for entry in found.entries:
         ratio = found.ratio(entry)
@@ -289,21 +289,23 @@ def cells(found: Comparison) -> tuple[list[str], list[list[str]]]:
     return ["run", "cycles", "ratio", "us", "limit", "of peak", "bits"], rows
 
 
-def more_cells(found: Comparison) -> tuple[list[str], list[list[str]]]:
-    """The table of how: busy share of each unit, traffic, and the most that lay in each buffer."""
-    header = ["run", *(f"{name} busy" for name in found.units), "GM read", "GM written"]
-    header += [f"{name.upper()} peak" for name in found.buffers]
+def _use(found: Comparison) -> Table:
     rows = []
     for entry in found.entries:
         traffic = entry.document["traffic"]
-        row = [entry.label]
-        row += [_percent(entry.units[name]["utilization"]) if name in entry.units else "" for name in found.units]
-        row += [size_text(traffic["gm_read_bytes"]), size_text(traffic["gm_write_bytes"])]
-        row += [
-            _percent(entry.peaks[name] / entry.capacity[name]) if name in entry.peaks else "" for name in found.buffers
-        ]
-        rows.append(row)
-    return header, rows
+        shares = [_percent(entry.units[name]["utilization"]) if name in entry.units else "" for name in found.units]
+        moved = [size_text(traffic["gm_read_bytes"]), size_text(traffic["gm_write_bytes"])]
+        rows.append([entry.label, *shares, *moved])
+    return ["run", *(f"{name} busy" for name in found.units), "GM read", "GM written"], rows
+
+
+def _peaks(found: Comparison) -> Table:
+    rows = [
+        [entry.label]
+        + [_percent(entry.peaks[name] / entry.capacity[name]) if name in entry.peaks else "" for name in found.buffers]
+        for entry in found.entries
+    ]
+    return ["run", *(f"{name.upper()} peak" for name in found.buffers)], rows
 
 
 def _percent(share: float) -> str:

@@ -68,7 +68,8 @@ def _path(explanation: Explanation, paint: Paint) -> Iterator[str]:
     yield from _wrapped([_group_text(group) for group in _shortened(fold(path.chain()))], " > ")
     spare = [(unit, figures["median_cycles"]) for unit, figures in explanation.slack.items()]
     some = [f"{unit} {cycles:,.0f}" for unit, cycles in spare if cycles]
-    text = ", ".join([*some, "others 0"] if len(some) < len(spare) else some)
+    rest = [] if len(some) == len(spare) else ["others 0"] if some else ["0 in every unit"]
+    text = ", ".join([*some, *rest])
     yield paint(_cut(f"  median slack of a unit's instructions, in cycles: {text}"), DIM)
 
 

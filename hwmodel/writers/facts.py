@@ -116,7 +116,12 @@ def peak_texts(result: Result) -> list[str]:
     """``L0C 100 %`` for each buffer of the first core."""
     tracks = view.tracks(result)
     first = [track for track in tracks if track.core == tracks[0].core]
-    return [f"{track.buffer.upper()} {100 * track.peak_bytes / track.capacity_bytes:.0f} %" for track in first]
+    return [f"{track.buffer.upper()} {whole_percent(track.peak_bytes, track.capacity_bytes)}" for track in first]
+
+
+def whole_percent(part: int, whole: int) -> str:
+    """``12 %``; what is there but rounds to nothing is ``< 1 %``."""
+    return "< 1 %" if 0 < part < 0.01 * whole else f"{100 * part / whole:.0f} %"
 
 
 def _count(number: int, what: str) -> str:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
+from textwrap import wrap
 
 from hwmodel.analysis.statistics import Statistics
 from hwmodel.result import Result
@@ -11,6 +12,8 @@ from hwmodel.writers import facts
 
 BOLD, DIM, RED, GREEN, YELLOW = "1", "2", "31", "32", "33"
 _TONES = {"good": GREEN, "bad": RED, "careful": YELLOW, "": ""}
+WIDTH = 104
+"""Columns of a line: as many as a line of the table of units takes."""
 HEADS = ("busy", "waits for input", "waits for space", "idle")
 
 
@@ -33,16 +36,23 @@ class Paint:
 def _lines(result: Result, paint: Paint, paths: Sequence[Path | str]) -> Iterator[str]:
     yield paint(result.name, BOLD) + (f"  {result.question}" if result.question else "")
     yield ""
-    for name, text, tone in facts.head(result):
-        yield f"  {name:10s} {paint(text, _TONES[tone])}"
+    yield from _facts(facts.head(result), paint)
     if result.stats is not None:
         yield ""
         yield from _table(result.stats, paint)
         yield ""
-        for name, text, tone in facts.tail(result):
-            yield f"  {name:10s} {paint(text, _TONES[tone])}"
+        yield from _facts(facts.tail(result), paint)
     for place, path in enumerate(paths):
         yield f"  {'' if place else 'wrote':10s} {path}"
+
+
+def _facts(found: Iterable[facts.Fact], paint: Paint) -> Iterator[str]:
+    for name, text, tone in found:
+        # What went wrong stays in one line, for those who search a log for it.
+        whole = tone == "bad"
+        lines = [text] if whole else wrap(text, WIDTH - 13, break_long_words=False, break_on_hyphens=False)
+        for place, line in enumerate(lines):
+            yield f"  {'' if place else name:10s} {paint(line, _TONES[tone])}"
 
 
 def _table(stats: Statistics, paint: Paint) -> Iterator[str]:

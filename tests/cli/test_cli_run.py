@@ -150,6 +150,15 @@ def test_no_color(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
 # -- exit codes ------------------------------------------------------------------------------------------------------
 
 
+def test_a_changed_scenario_that_fails_its_expectation_says_how_to_expect_nothing(cli: Cli, scenario: Any) -> None:
+    path = scenario("stated.yaml", ("n_split}", "n_split}\nexpect: {cycles: 1}"))
+    hint = "--set expect={} expects nothing"
+    assert hint not in cli("run", path, "--write", "none").err
+    assert hint in cli("run", path, "--write", "none", "--set", "problem.m=48").err
+    assert hint not in cli("run", path, "--write", "none", "--set", "problem.m=48", "-q").err
+    assert hint not in cli("run", path, "--write", "none", "--set", "expect.cycles=2").err
+
+
 def test_a_failed_expectation_exits_with_1(cli: Cli, here: Path) -> None:
     call = cli("run", "small.yaml", "--set", "expect.cycles=1", "-q", "-o", "x")
     assert call.code == 1

@@ -32,6 +32,18 @@ def test_compare_prints_tables_and_writes_page_and_picture(cli: Cli, here: Path)
     assert cli("compare", ONE, TWO, "-o", "out").code == 0  # replaces its own
 
 
+def test_the_tables_of_compare_fit_a_terminal_with_numbers_below_numbers(cli: Cli, here: Path) -> None:
+    call = cli("compare", ONE, TWO, "--write", "md", "-o", "out")
+    head, first, second, empty = call.out.splitlines()[:4]
+    assert empty == ""
+    for column in ("cycles", "ratio", "us", "of peak"):
+        end = head.index(column) + len(column)
+        assert all(line[end - 1] in "0123456789%" and line[end : end + 1] in ("", " ") for line in (first, second))
+    tables = call.out.split(f"{TWO}: ")[0]
+    assert max(len(line) for line in tables.splitlines()) <= 100
+    assert (here / "out" / "compare.md").read_text().startswith(f"# {ONE} and 1 other run\n")
+
+
 def test_compare_to_one_markdown_file(cli: Cli, here: Path) -> None:
     assert cli("compare", ONE, TWO, "-o", "page.md", "-q").code == 0
     assert "](page.png)" in (here / "page.md").read_text()

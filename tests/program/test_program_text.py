@@ -23,8 +23,8 @@ def test_one_line_says_engine_operation_operands_and_flags() -> None:
     script.add("M", Sync("prime free"), sets="free")
     lines = [instruction_text(instruction) for instruction in script.instructions]
     assert lines == [
-        "    0 MTE2  tload        l1[32:544] hif4 16x64 NZ <- gm.a[0:16, 0:64]  wait free s>=3  set full t+2",
-        "    1 M     set_flag     prime free  set free",
+        "    0 MTE2  tload         l1[32:544] hif4 16x64 NZ <- gm.a[0:16, 0:64]  wait free s>=3  set full t+2",
+        "    1 M     set_flag      prime free  set free",
     ]
 
 
@@ -55,6 +55,6 @@ def test_the_head_of_a_program() -> None:
         "tensor b: hif4 [64, 16] column-major",
         "tensor a_scale: hif4 scales [16, 64] row-major",
         "core 3: 1 instructions, stands for 3 cores, a at (16, 0)",
-        "    0 MTE1  textract   ",
+        "    0 MTE1  textract    ",
     ]
     assert (program.count, program.active_cores) == (1, 4)

@@ -12,7 +12,7 @@ import pytest
 
 from hwmodel.result import Expectation, Result, Values
 from hwmodel.writers import facts, view, writer
-from hwmodel.writers.text import summary, timeline_text
+from hwmodel.writers.text import WIDTH, summary, timeline_text
 
 
 def line_of(text: str, name: str) -> str:
@@ -55,6 +55,26 @@ def test_the_unit_table_adds_up(split: Result) -> None:
         line = next(line for line in text.splitlines() if re.match(rf"  {unit} .*%.*%", line))
         cycles = [int(number.replace(",", "")) for number in re.findall(r"([\d,]+)\s+[\d.]+ %", line)]
         assert sum(cycles) == split.cycles
+
+
+def test_lines_end_where_the_table_ends(split: Result) -> None:
+    """The limit of a run took 141 columns; what does not fit goes on below, and no word is lost."""
+    many = replace(split, tiling={"kind": "blocked", **{f"parameter_{number}": number for number in range(20)}})
+    lines = summary(many).splitlines()
+    assert max(len(line) for line in lines[1:]) <= WIDTH
+    first = next(place for place, line in enumerate(lines) if line.startswith("  tiling"))
+    last = next(place for place, line in enumerate(lines) if line.startswith("  time"))
+    assert last > first + 1
+    assert all(line.startswith(" " * 13) and line[13] != " " for line in lines[first + 1 : last])
+    assert " ".join(" ".join(lines[first:last]).split()).endswith("parameter_18 18, parameter_19 19")
+
+
+def test_what_is_used_a_little_is_not_zero_per_cent() -> None:
+    from hwmodel.writers.facts import whole_percent
+
+    assert [whole_percent(part, 1000) for part in (0, 1, 9, 10, 14, 995, 1000)] == [
+        "0 %", "< 1 %", "< 1 %", "1 %", "1 %", "100 %", "100 %",
+    ]  # fmt: skip
 
 
 def test_summary_of_failures(split: Result) -> None:
