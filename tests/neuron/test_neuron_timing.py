@@ -158,6 +158,16 @@ def test_a_scalar_instruction_takes_294_ns_and_its_elements(elements: int) -> No
     assert timed.before / 1.2 == pytest.approx(294 + elements / 1.2, abs=1)
 
 
+@pytest.mark.parametrize(("elements", "streaming"), [(1, 128), (64, 128), (512, 576), (1000, 1064)])
+def test_a_reduction_takes_64_cycles_more_than_its_elements(elements: int, streaming: int) -> None:
+    """max(64, N) + 64 (hardware facts 2.2, activation_reduce); reading the accumulator takes 64."""
+    for arch in ARCHS.values():
+        spec = arch.units["ACT"].spec
+        timed = evacuate.timing(spec, Evacuate("accumulate", elements))
+        assert (timed.issue, timed.before) == (streaming + spec.issue_cycles, streaming + spec.latency_cycles)
+        assert evacuate.timing(spec, Evacuate("read_accumulator", 1)).issue == 64 + spec.issue_cycles
+
+
 # -- clocks ------------------------------------------------------------------------------------------------------------
 
 

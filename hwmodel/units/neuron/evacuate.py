@@ -1,7 +1,7 @@
 """Vector and Scalar engine: they empty PSUM, each with its own clock. One element a partition and cycle.
 
-An instruction on N elements takes max(64, N) cycles and keeps the engine a little longer; its results are seen some
-time after that (hardware facts 2.2 and 2.5).
+An instruction on N elements takes max(64, N) cycles, a reduction 64 more, and keeps the engine a little longer; its
+results are seen some time after that (hardware facts 2.2 and 2.5).
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ class EvacuateSpec(UnitSpec):
 
     elements_per_cycle: dict[str, Rate] = Field(description="of each partition, by what the instruction does")
     min_elements: int = Field(gt=0, description="fewer elements take as long as this many")
+    added_cycles: dict[str, Cycles] = Field(default={}, description="beside the elements, by what the instruction does")
     issue_cycles: Cycles = Field(description="added to each instruction before the next can start")
     latency_cycles: Cycles = Field(description="added to each instruction before its results are seen")
 
@@ -43,6 +44,7 @@ class ScalarSpec(EvacuateSpec):
 def timing(spec: EvacuateSpec, params: Evacuate) -> Timing:
     """Elements at the rate of the operation, and the fixed parts."""
     streaming = ceil_div(max(spec.min_elements, params.elements), spec.elements_per_cycle[params.what])
+    streaming += spec.added_cycles.get(params.what, 0)
     return Timing(streaming + spec.issue_cycles, streaming + spec.latency_cycles)
 
 
