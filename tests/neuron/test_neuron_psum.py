@@ -235,6 +235,27 @@ def test_clearing_touches_the_destinations_partitions_only_n058() -> None:
     assert not found[32:34, 3:].any()
 
 
+@pytest.mark.parametrize("opcode", FAMILY)
+def test_every_matmul_clears_banks_in_the_same_way_n026_n054_n056_n057_n058_n060(opcode: int) -> None:
+    """Two whole banks of the base partition's rows become +0; the product is added at the destination."""
+    tensors, instruction = of_family(opcode, start=True, clear_banks_log2=1, base_partition=64)
+    tensors["acc"] = psum(P, N, bank=1, offset=40, partition=32)
+    tensors["all"] = psum(128, 4 * 512, bank=0, init={"kind": "constant", "value": 7.0})
+    expected = np.full((128, 4 * 512), 7, np.float32)
+    expected[64 : 64 + P, 512 : 3 * 512] = 0
+    expected[32 : 32 + P, 522 : 522 + N] += product(opcode)
+    assert np.array_equal(left(tensors, [instruction])["all"], expected.view(np.uint32))
+
+
+@pytest.mark.parametrize("opcode", FAMILY)
+def test_every_matmul_stays_inside_psum_n026_n055_n059(opcode: int) -> None:
+    tensors, instruction = of_family(opcode, start=True, clear_banks_log2=1)
+    tensors["acc"] = psum(P, N, bank=7)
+    text = refused(tensors, [instruction])
+    assert "start address 14336, length 4096" in text
+    assert "do not support psum multibank" in refused(tensors, [instruction], TRN2, legality="off")
+
+
 @pytest.mark.parametrize(("bank", "power"), [(7, 1), (6, 2), (1, 3)])
 def test_clearing_stays_inside_the_memory_n059(bank: int, power: int) -> None:
     tensors = {**dense(4, 2, 3), "acc": psum(2, 3, bank=bank)}
