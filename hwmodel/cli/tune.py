@@ -47,7 +47,10 @@ def command(
         str, typer.Option("--search", metavar="auto|bounds|optuna", help="To the proof by bounds, or by sampling.")
     ] = "auto",
     trials: Annotated[
-        int | None, typer.Option("--trials", metavar="N", help="Most tilings to simulate [to the proof; sampled: 300].")
+        int | None,
+        typer.Option(
+            "--trials", metavar="N", help="Most to try by bounds or samples, after the first good ones [to proof; 300]."
+        ),
     ] = None,
     seed: Annotated[int, typer.Option("--seed", metavar="N", help="Seed of the sampling.")] = 0,
     jobs: Jobs = None,

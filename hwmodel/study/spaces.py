@@ -25,7 +25,7 @@ from hwmodel.tiling.blocked import Blocked, Buffers
 from hwmodel.tiling.bounds import Costs, bounds_of
 from hwmodel.tiling.grid import shares
 from hwmodel.tiling.quick import Quick
-from hwmodel.tiling.space import Space
+from hwmodel.tiling.space import DEPTHS, Space
 
 Candidate = dict[str, Any]
 POWERS = (1, 2, 4, 8, 16, 32)
@@ -152,7 +152,7 @@ class BlockedSpace(SearchSpace):
             "m": space.bases_m(),
             "k": space.bases_k(),
             "n": space.bases_n(),
-            "panel": [1, 2, 3, 4, 6, 8, 12, 16],
+            "panel": list(DEPTHS),
             "scales": [1, 2, 4, 8] if space.a.cell_bytes or space.b.cell_bytes else [1],
             "l1": [2, 1],
             "l0": [2, 1],

@@ -109,7 +109,9 @@ def tune(
     journal: Journal | None = None,
     progress: Progress = lambda _done, _best, _open: None,
 ) -> Tuned:
-    """Search. ``trials`` is the most to simulate (default: to the proof by bounds, 300 when sampled).
+    """Search. ``trials`` is the most to simulate by bounds or samples (default: to the proof, or 300 samples).
+
+    The scenario's own tiling and that of ``auto`` come first, then half as many neighbours of the best at most.
 
     Raises:
         InputError: nothing fits the machine, or optuna is needed and not installed.

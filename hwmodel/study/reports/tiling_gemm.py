@@ -32,7 +32,7 @@ class Case(NamedTuple):
 
 
 def build(folder: Path) -> list[Path]:
-    """Write report.md, its pictures, and the best scenario of each problem."""
+    """Write report.md and its pictures."""
     cases = [_case(machine, *MACHINES[machine], n) for machine in MACHINES for n in SIZES]
     files = [_bars(folder, machine, [case for case in cases if case.machine == machine]) for machine in MACHINES]
     files += [_timelines(folder, case) for case in cases if case.n == 4096]
