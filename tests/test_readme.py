@@ -14,11 +14,17 @@ from pathlib import Path
 
 import pytest
 
+from hwmodel.validation.table import OPTIONAL, REQUIRED
+
 ROOT = Path(__file__).resolve().parent.parent
 README = ROOT / "README.md"
 PICTURE = ROOT / "reports" / "pictures" / "hif4_512x128x512.png"
 SCENARIO = "scenarios/hif4_512x128x512.yaml"
 BEGIN, END = "<!-- output: begin (tests/test_readme.py checks it) -->", "<!-- output: end -->"
+PAGES = (
+    "README.md", "hwmodel/README.md", "hwmodel/numerics/README.md", "configs/README.md", "reports/README.md",
+    "scenarios/README.md",
+)  # fmt: skip
 HWMODEL = Path(sys.executable).with_name("hwmodel")
 
 
@@ -121,9 +127,7 @@ def test_the_output_shown_is_that_of_today() -> None:
     assert lines[-1].startswith("  wrote      reports/runs/hif4_512x128x512-")
 
 
-@pytest.mark.parametrize(
-    "name", ["README.md", "hwmodel/README.md", "configs/README.md", "reports/README.md", "scenarios/README.md"]
-)
+@pytest.mark.parametrize("name", PAGES)
 def test_links_and_paths_lead_somewhere(name: str) -> None:
     page = ROOT / name
     content = page.read_text(encoding="utf-8")
@@ -149,6 +153,29 @@ def test_the_variant_that_the_page_of_machines_shows_is_one(tmp_path: Path) -> N
     assert (arch.name, arch.buffer_bytes("l0c")) == ("mine", 524288)
     assert arch.sources["units.fixpipe.bytes_per_cycle"].source == "what if"
     assert arch.sources["clock_mhz"].source == "override"
+
+
+def test_what_the_page_of_machines_says_of_measurements_runs(tmp_path: Path) -> None:
+    """Its table, and its three commands one after the other: the last one runs on what the second one fitted."""
+    pytest.importorskip("scipy")
+    content = (ROOT / "configs" / "README.md").read_text(encoding="utf-8")
+    (rows,) = re.findall(r"^```csv\n(.*?)^```$", content, re.MULTILINE | re.DOTALL)
+    (lines,) = re.findall(r"^```sh\n(.*?)^```$", content, re.MULTILINE | re.DOTALL)
+    (tmp_path / "mine.csv").write_text(rows, encoding="utf-8")
+    for command in lines.splitlines():
+        assert command.startswith("hwmodel ")
+        printed = bash(f"{HWMODEL}{command.removeprefix('hwmodel')}", tmp_path)
+    assert "machine    ascend_a5_fit, " in printed
+    header = rows.splitlines()[0].split(",")
+    assert set(REQUIRED) <= set(header) <= {*REQUIRED, *OPTIONAL}
+    assert f"`{', '.join(REQUIRED)}` are needed" in content
+
+
+def test_the_example_of_the_numerics_page_runs(tmp_path: Path) -> None:
+    content = (ROOT / "hwmodel" / "numerics" / "README.md").read_text(encoding="utf-8")
+    (block,) = re.findall(r"^```python\n(.*?)^```$", content, re.MULTILINE | re.DOTALL)
+    (tmp_path / "example.py").write_text(block, encoding="utf-8")
+    assert "float32" in bash(f"{sys.executable} example.py", tmp_path)
 
 
 def normal(name: str) -> str:

@@ -121,7 +121,7 @@ def strip(data: Any) -> Any:
 
 BAD = [
     ("name: x", "", "family: expected a value, but it is missing"),
-    ("base: ascend_a7", ":1", "base: unknown arch 'ascend_a7', did you mean 'ascend_a6'?"),
+    ("base: ascend_a66", ":1", "base: unknown arch 'ascend_a66', did you mean 'ascend_a6'?"),
     ("base: [1]", ":1", "base: expected the name or path of a machine, not [1]"),
     ("base: ./no.yaml", ":1", "base: expected an arch file, but there is none at"),
     ("base: ascend_a6\ncore: 3", ":2", "core: expected one of"),
