@@ -36,6 +36,8 @@ class State:
     journal: Journal | None
     progress: Progress
     records: dict[str, tuple[Candidate, int, Record]] = field(default_factory=dict)
+    tasks: dict[str, str] = field(default_factory=dict)
+    """Key of the candidate that stands for a task: two may say the same, one with its defaults written out."""
     best: float = float("inf")
     considered: int = 0
 
@@ -46,8 +48,7 @@ class State:
             key = dump({"tiling": candidate})
             if key not in self.records:
                 batch.setdefault(key, (bound, candidate))
-        template = Template.of(self.scenario)
-        tasks: dict[str, str] = {}
+        template, tasks = Template.of(self.scenario), self.tasks
 
         def made() -> Iterator[Task]:
             for key, (bound, candidate) in batch.items():

@@ -233,6 +233,13 @@ def tensor_of(part: Any) -> str:
     return part.tensor if isinstance(part, Window) else ""
 
 
+def test_a_tiling_with_its_defaults_written_out_is_tried_once() -> None:
+    """The scenario's own, with every field that it does not name, is a member of the space, too."""
+    fields = {"expect": {}, "problem.m": 256, "problem.k": 256, "tiling.block": [2, 2, 2]}
+    found = tune(load("neuron_gemm_fully_blocked", fields), workers=ALONE)
+    assert len({row["plan"] for row in found.rows}) == len(found.rows)
+
+
 def test_blocked_space_lists_single_and_double_buffers() -> None:
     space = space_of(small(64, 64, 64))
     assert isinstance(space, BlockedSpace)
