@@ -29,7 +29,10 @@ def command(
     verbose: Verbose = False,
     no_color: NoColor = False,
 ) -> int:
-    """Fit the named fields by least squares and write a variant of the machine with confidence ``fit``."""
+    """Fit fields of a machine to measurements.
+
+    By least squares; writes a variant of the machine in which those fields have confidence ``fit``.
+    """
     console = configure(context, quiet=quiet, verbose=verbose, as_json=as_json, no_color=no_color)
     from hwmodel.config.resources import shown_path
     from hwmodel.validation.fit import fit

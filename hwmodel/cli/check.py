@@ -53,7 +53,10 @@ def command(
     verbose: Verbose = False,
     no_color: NoColor = False,
 ) -> int:
-    """Validate scenarios, lower them to programs and look for hazards. Nothing is simulated."""
+    """Validate, lower and look for hazards, without simulating.
+
+    Prints what ``--show`` asks for, else one line for each scenario; a hazard ends with exit code 2.
+    """
     console = configure(context, quiet=quiet, verbose=verbose, as_json=as_json, no_color=no_color)
     part = SHOW[choice("--show", show, SHOW)] if show is not None else None
     ready, code = prepare_all(scenarios, sets, console, to_run=False)

@@ -57,7 +57,10 @@ def command(
     verbose: Verbose = False,
     no_color: NoColor = False,
 ) -> int:
-    """Cycles, ratio, limit, utilisation, traffic, buffer peaks and bits of several runs, and one picture of them."""
+    """Put runs side by side: time, limit, traffic, buffers, bits.
+
+    The first is the baseline; also written as one page with one picture.
+    """
     console = configure(context, quiet=quiet, verbose=verbose, as_json=as_json, no_color=no_color)
     choice("--values", values, ("check", "skip"))
     limit = None if fail_above is None else _percent(fail_above)

@@ -128,7 +128,9 @@ def _report(error: Exception, console: Console) -> int:
         traceback.print_exception(error)
     message = getattr(error, "format_message", None)
     if message is not None:
-        text, code = f"hwmodel: {message() or 'expected a command'} (see hwmodel --help)", USAGE
+        context = getattr(error, "ctx", None)
+        name = f" {context.info_name}" if context is not None and context.info_name in COMMANDS else ""
+        text, code = f"hwmodel{name}: {message() or 'expected a command'} (see hwmodel{name} --help)", USAGE
     elif isinstance(error, OSError) and error.errno == errno.ENOSPC and error.filename is None:
         discard(sys.stdout)  # typer prints help and version itself
         text, code = f"stdout: cannot be written ({error.strerror})", USAGE

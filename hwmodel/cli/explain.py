@@ -30,7 +30,10 @@ def command(
     verbose: Verbose = False,
     no_color: NoColor = False,
 ) -> int:
-    """Say why a run takes that long: stalls with their causes, critical path, phases, roofs, and what would help."""
+    """Say why a run takes that long, and what would help.
+
+    Stalls with their causes, critical path, phases, roofs, and what-if answers, each of them simulated.
+    """
     console = configure(context, quiet=quiet, verbose=verbose, as_json=as_json, no_color=no_color)
     if out is not None and not html:
         raise InputError("--out: expected together with --html")

@@ -23,7 +23,7 @@ STDOUT = "-"
 
 def command(
     context: typer.Context,
-    run: Annotated[Path, typer.Argument(metavar="RUN", help="A run folder.")],
+    run: Annotated[Path, typer.Argument(metavar="RUN", help="A run folder: hwmodel run says where it wrote.")],
     to: Annotated[str, typer.Option("--to", metavar="NAME", help="Writer (hwmodel list writers).")],
     out: Annotated[
         Path | None, typer.Option("-o", "--out", metavar="FILE", help="Where to write [into RUN]; - is stdout.")
@@ -33,7 +33,7 @@ def command(
     verbose: Verbose = False,
     no_color: NoColor = False,
 ) -> int:
-    """Write an earlier run in another form: perfetto, csv, json, md, png, svg, ..."""
+    """Write an earlier run in another form: perfetto, csv, html, ..."""
     console = configure(context, quiet=quiet, verbose=verbose, as_json=as_json, no_color=no_color)
     from hwmodel.config.resources import shown_path
     from hwmodel.config.runfolder import is_run
@@ -41,8 +41,9 @@ def command(
 
     writer = WRITERS[choice("--to", to, WRITERS)]
     if not is_run(run):
-        found = "another folder" if run.is_dir() else "a file" if run.exists() else "a name that is not there"
-        raise InputError(f"{run}: expected a run folder, not {found}")
+        if not run.exists():
+            raise InputError(f"{run}: expected a run folder, but there is none; hwmodel run says where it wrote one")
+        raise InputError(f"{run}: expected a run folder, not {'another folder' if run.is_dir() else 'a file'}")
     if as_json and str(out) == STDOUT:
         raise InputError("--json: expected a file to write to, as stdout is taken")
     from hwmodel.runs import load_folder

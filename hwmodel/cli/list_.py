@@ -139,16 +139,16 @@ TOPICS: dict[str, Topic] = {
 
 def command(
     context: typer.Context,
-    topic: Annotated[
-        str | None, typer.Argument(metavar="[" + "|".join(TOPICS) + "]", help="What to list [all topics].")
+    topic: Annotated[str | None, typer.Argument(metavar="|".join(TOPICS), help="What to list [all topics].")] = None,
+    name: Annotated[
+        str | None, typer.Argument(metavar="NAME", help="One entry; of a machine, unit or tiling its fields.")
     ] = None,
-    name: Annotated[str | None, typer.Argument(metavar="[NAME]", help="One entry, in detail.")] = None,
     as_json: Json = False,
     quiet: Quiet = False,
     verbose: Verbose = False,
     no_color: NoColor = False,
 ) -> int:
-    """List machines, formats, units, tilings, rules, writers or scenarios."""
+    """List what there is: machines, dtypes, tilings, scenarios, ..."""
     console = configure(context, quiet=quiet, verbose=verbose, as_json=as_json, no_color=no_color)
     listing = _list(topic, name)
     if as_json:

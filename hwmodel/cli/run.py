@@ -54,7 +54,7 @@ def command(
     verbose: Verbose = False,
     no_color: NoColor = False,
 ) -> int:
-    """Simulate scenarios, print a summary and write a run folder for each."""
+    """Simulate scenarios, print a summary, write a run folder each."""
     console = configure(context, quiet=quiet, verbose=verbose, as_json=as_json, no_color=no_color)
     choice("--values", values, VALUES)
     level = None if trace is None else choice("--trace", trace, LEVELS)

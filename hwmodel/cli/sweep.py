@@ -56,7 +56,10 @@ def command(
     verbose: Verbose = False,
     no_color: NoColor = False,
 ) -> int:
-    """Simulate every combination of the values and write sweep.parquet, .csv, .json and .png, best first."""
+    """Simulate every combination of values, best first.
+
+    Writes sweep.parquet, .csv, .json and .png.
+    """
     console = configure(context, quiet=quiet, verbose=verbose, as_json=as_json, no_color=no_color)
     choice("--values", values, ("check", "skip"))
     cost = None if pareto is None else f"{choice('--pareto', pareto, COSTS)}_bytes"

@@ -61,7 +61,11 @@ def command(
     verbose: Verbose = False,
     no_color: NoColor = False,
 ) -> int:
-    """Find the fastest tiling: simulate in the order of lower bounds until none can beat the best; write best.yaml."""
+    """Find the fastest tiling of a problem.
+
+    Stays with the scenario's tiling.kind: simulates in the order of lower bounds until none can beat the best,
+    and writes best.yaml, a scenario.
+    """
     console = configure(context, quiet=quiet, verbose=verbose, as_json=as_json, no_color=no_color)
     choice("--search", search, SEARCHES)
     choice("--values", values, ("check", "skip"))

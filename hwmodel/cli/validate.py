@@ -33,7 +33,10 @@ def command(
     verbose: Verbose = False,
     no_color: NoColor = False,
 ) -> int:
-    """Simulate measured kernels and print measured, modelled and error; exit 1 above the threshold."""
+    """Compare the model with measured kernels.
+
+    Simulates each row of a table and prints measured, modelled and error; exit 1 above the threshold.
+    """
     console = configure(context, quiet=quiet, verbose=verbose, as_json=as_json, no_color=no_color)
     if not max_mape >= 0:
         raise InputError(f"--max-mape: expected a percentage of at least 0, not {max_mape:g}")

@@ -160,7 +160,7 @@ def test_exported_is_what_the_run_writes(cli: Cli, run: Path, here: Path) -> Non
         (["x", "--to", "cvs"], "--to: expected one of result, out,"),
         (["x", "--to", "cvs"], "not 'cvs', did you mean 'csv'?"),
         (["x"], "Missing option '--to'"),
-        (["none", "--to", "csv"], "none: expected a run folder, not a name that is not there"),
+        (["none", "--to", "csv"], "none: expected a run folder, but there is none"),
         ([".", "--to", "csv"], ".: expected a run folder, not another folder"),
         (["small.yaml", "--to", "csv"], "small.yaml: expected a run folder, not a file"),
         (["x", "--to", "csv", "-o", "small.yaml/y"], "small.yaml/y: cannot be written"),
@@ -308,3 +308,19 @@ def test_export_and_explain_never_replace_a_device(cli: Cli, run: Path, here: Pa
         assert found[0]
         assert pipe.is_fifo()
     assert not (here / "pipe.npy").exists()
+
+
+def test_the_list_of_commands_says_each_whole_in_80_columns(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    out = cli("--help").out
+    commands = out.split("Commands:\n")[1].splitlines()
+    for name in COMMANDS:
+        (line,) = [line for line in commands if line.split()[:1] == [name]]
+        text = line.split(maxsplit=1)[1]
+        assert text.endswith((".", ", ...")), text
+        assert text in cli(name, "--help").out
+
+
+def test_wrong_use_points_to_the_help_of_its_command(cli: Cli) -> None:
+    assert cli("calibrate").error == ("hwmodel calibrate: Missing option '--table'. (see hwmodel calibrate --help)")
+    assert cli("quantise").error == "hwmodel: No such command 'quantise'. (see hwmodel --help)"

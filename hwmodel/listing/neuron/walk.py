@@ -222,8 +222,8 @@ class Walk:
         if not mask.all():
             missing = int(mask.size - mask.sum())
             raise InputError(
-                f"reads {region}, of which nobody wrote {missing} of {mask.size} bytes "
-                "(NaN guard: canInstReadFromUninitMem)"
+                f"reads {region}, of which nobody wrote {missing} of {mask.size} bytes: an earlier instruction or the "
+                "tensor's init must (NaN guard: canInstReadFromUninitMem)"
             )
 
     def _after(self, step: Step) -> None:
