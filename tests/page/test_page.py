@@ -85,6 +85,19 @@ def test_its_figures_are_those_of_the_result(browser: Browser, opened: Explanati
     assert embedded == json.loads(json.dumps(document))
 
 
+@pytest.mark.parametrize("width", [1920, 1600, 1280, 1200, 1100, 1024])
+def test_no_column_is_cut_off_on_a_laptop(browser: Browser, pages: Pages, width: int) -> None:
+    """Beside the what-if answers the last column of the units was out of sight at 1280 pixels."""
+    browser.open(pages(10)[0])
+    try:
+        browser.resize(width, 900)
+        browser.frame()
+        over = "[...document.querySelectorAll('#panels .table')].map(e => e.scrollWidth - e.clientWidth)"
+        assert max(browser.run(over)) <= 0
+    finally:
+        browser.resize(1600, 1000)
+
+
 def test_stalls_on_the_page_add_up(browser: Browser, opened: Explanation) -> None:
     browser.run("[...document.querySelectorAll('#stalls button')].at(-1).click()")
     rows = browser.run(
