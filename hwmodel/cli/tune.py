@@ -63,8 +63,8 @@ def command(
 ) -> int:
     """Find the fastest tiling of a problem.
 
-    Stays with the scenario's tiling.kind: simulates in the order of lower bounds until none can beat the best,
-    and writes best.yaml, a scenario.
+    Searches the scenario's kind of tiling (n_split or blocked; on Neuron every loop structure) in the order of
+    lower bounds until none can beat the best, and writes best.yaml, a scenario.
     """
     console = configure(context, quiet=quiet, verbose=verbose, as_json=as_json, no_color=no_color)
     choice("--search", search, SEARCHES)
