@@ -10,7 +10,10 @@ from fractions import Fraction
 import pytest
 from support import machine
 
+from hwmodel.config.arch import load_arch
+from hwmodel.config.resources import shipped_scenarios
 from hwmodel.program.instructions import Extract, Load, Matmul, Store
+from hwmodel.scenario import load
 from hwmodel.units import cube, fixpipe, textract, tload
 from hwmodel.units.base import Traffic
 from hwmodel.units.cube import CubeSpec
@@ -50,6 +53,16 @@ def test_rates_are_exact_fractions() -> None:
     assert spec.bytes_per_cycle == Fraction(784, 10)
     assert tload.cycles(spec, Load(784, 1, 784, 0)) == 10
     assert tload.cycles(spec, Load(785, 1, 785, 0)) == 11
+
+
+@pytest.mark.parametrize(
+    ("instructions", "size", "expected"),
+    [(1, 65536, 776), (1, 32640, 519), (1, 16384, 392), (8, 8192, 2624), (32, 512, 8576), (32, 1024, 8704)],
+)
+def test_the_published_profile_of_loads_comes_out(instructions: int, size: int, expected: int) -> None:
+    """264 + bytes / 128 cycles for each instruction, one after the other (hardware facts 2.1)."""
+    spec = TLoadSpec.model_validate({"startup_cycles": 264, "bytes_per_cycle": 128})
+    assert instructions * tload.cycles(spec, Load(size, 1, size, 0)) == expected
 
 
 # -- TEXTRACT ----------------------------------------------------------------------------------------------------------
@@ -198,6 +211,78 @@ def test_fixpipe_is_the_sum_over_its_rows(element: int, cols: int, stride: int, 
     rows = 37
     one = [fixpipe.cycles(FIXPIPE, store(1, cols, element, stride, start + row * stride)) - 50 for row in range(rows)]
     assert fixpipe.cycles(FIXPIPE, store(rows, cols, element, stride, start)) == 50 + sum(one)
+
+
+@pytest.mark.parametrize(("n", "row_cycles"), [(128, 4.45), (256, 4 * 256 / 118), (512, 4 * 512 / 118)])
+def test_the_published_drain_of_a3_comes_out(n: int, row_cycles: float) -> None:
+    """pypto's sweep: 164 + m max(4.45, 4 n / 118); the floor holds up to n of about 131 (hardware facts 2.2)."""
+    spec = FixpipeSpec.model_validate(
+        {"startup_cycles": 164, "bytes_per_cycle": 118, "row_floor_cycles": 4.45, "granule_bytes": 512,
+         "partial_granule_factor": 1}
+    )  # fmt: skip
+    assert fixpipe.cycles(spec, store(128, n, 4)) == pytest.approx(164 + 128 * row_cycles, abs=1)
+
+
+# -- published profiles of whole kernels, instruction by instruction (hardware facts 2.4) --------------------------
+
+
+def test_instructions_of_the_a3_gemm_take_the_profiled_cycles() -> None:
+    """fp16 base tile of 128 x 64 x 256: fractals + 12 to 14, 410 for both TEXTRACTs, about 1,840 for the drain."""
+    arch = load_arch("ascend_a3")
+    assert 512 + 12 <= cube.cycles(arch.unit("cube"), Matmul(128, 64, 256, "fp16", "fp16", True)) <= 512 + 14
+    extracts = ((128 * 64 * 2, "l0a"), (64 * 256 * 2, "l0b"))
+    extracted = sum(textract.cycles(arch.unit("textract"), Extract(size, target)) for size, target in extracts)
+    assert extracted == pytest.approx(410, abs=3)
+    drained = fixpipe.cycles(arch.unit("fixpipe"), store(128, 256, 4))
+    assert drained == pytest.approx(1840, rel=0.01)
+    assert 128 * 256 * 4 / drained == pytest.approx(72, rel=0.02)
+
+
+def test_instructions_of_the_a5_mxfp8_gemm_take_the_profiled_cycles() -> None:
+    """Base tile of 128 x 128 x 256: fractals + 12 to 14, about 330 for the TEXTRACTs, 66 B/cycle of bf16."""
+    arch = load_arch("ascend_a5")
+    matmul = Matmul(128, 128, 256, "mxfp8_e5m2", "mxfp8_e5m2", True)
+    assert 512 + 12 <= cube.cycles(arch.unit("cube"), matmul) <= 512 + 14
+    extracts = ((16384, "l0a"), (512, "l0a_mx"), (32768, "l0b"), (1024, "l0b_mx"))
+    extracted = sum(textract.cycles(arch.unit("textract"), Extract(size, target)) for size, target in extracts)
+    assert extracted == pytest.approx(330, rel=0.02)
+    assert 128 * 256 * 2 / fixpipe.cycles(arch.unit("fixpipe"), store(128, 256, 2)) == pytest.approx(66, rel=0.02)
+
+
+def test_instructions_of_the_a5_mxfp4_gemm_take_the_profiled_cycles() -> None:
+    """Base tile of 256 cubed, in the kernel's own numbers: about 2,000 and 1,980 cycles, 41 B/cycle of bf16.
+
+    Rows of N = 8100 bf16 do not start on 512 B: about three times as long.
+    """
+    arch = load(shipped_scenarios()["silicon/a5_mxfp4_2040x8192x8100"]).arch
+    matmul = Matmul(256, 256, 256, "mxfp4_e2m1", "mxfp4_e2m1", True)
+    assert cube.cycles(arch.unit("cube"), matmul) == pytest.approx(2000, rel=0.02)
+    extracts = ((32768, "l0a"), (2048, "l0a_mx"), (32768, "l0b"), (2048, "l0b_mx"))
+    extracted = sum(textract.cycles(arch.unit("textract"), Extract(size, target)) for size, target in extracts)
+    assert extracted == pytest.approx(1980, rel=0.02)
+    spec = arch.unit("fixpipe")
+    drained = fixpipe.cycles(spec, store(256, 256, 2))
+    assert 256 * 256 * 2 / drained == pytest.approx(41, rel=0.05)
+    assert fixpipe.cycles(spec, store(256, 256, 2, stride=16200)) / drained == pytest.approx(3, rel=0.1)
+
+
+@pytest.mark.parametrize(
+    ("name", "dtype", "macs", "tflops"),
+    [
+        ("ascend_a3", "fp16", 4096, 364),
+        ("ascend_a3", "int8", 8192, 727),
+        ("ascend_a3", "fp32", 1024, 91),
+        ("ascend_a5", "fp8_e4m3", 8192, 865),
+        ("ascend_a5", "mxfp8_e5m2", 8192, 865),
+        ("ascend_a5", "mxfp4_e2m1", 16384, 1730),
+        ("ascend_a5", "fp32", 256, 27),
+    ],
+)
+def test_published_peaks_of_the_calibrated_machines(name: str, dtype: str, macs: int, tflops: float) -> None:
+    """Multiply-adds of a fractal a cycle and core, fp32 in 2 passes on A3 and 8 on A5 (hardware facts 1.3)."""
+    arch = load_arch(name)
+    assert arch.peak_macs_per_cycle(dtype, dtype) == macs
+    assert 2 * macs * arch.spec.cores * float(arch.clock_hz) / 1e12 == pytest.approx(tflops, abs=0.6)
 
 
 # -- the machine that ships ----------------------------------------------------------------------------------------
