@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import shutil
 import sys
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
@@ -31,6 +32,11 @@ class Console:
     def color(self) -> bool:
         """True where stdout may carry colours: a terminal, and nobody objects."""
         return not self.no_color and not os.environ.get("NO_COLOR") and sys.stdout.isatty()
+
+    def columns(self, most: int) -> int:
+        """Columns that a line may take: those of the terminal (or of COLUMNS), ``most`` at most and without either."""
+        named = os.environ.get("COLUMNS", "").isdigit()
+        return min(most, shutil.get_terminal_size((most, 0)).columns) if named or sys.stdout.isatty() else most
 
     @property
     def wants_text(self) -> bool:

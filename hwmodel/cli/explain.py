@@ -52,9 +52,9 @@ def command(
     if as_json:
         console.json(explanation.to_dict())
     elif console.wants_text and target is None:
-        from hwmodel.writers.explain_text import screen
+        from hwmodel.writers.explain_text import WIDTH, screen
 
-        console.out(screen(explanation, color=console.color))
+        console.out(screen(explanation, console.columns(WIDTH), color=console.color))
     if target is not None and not as_json and not quiet:
         console.out(shown_path(target))
     return 0

@@ -121,7 +121,7 @@ def _show(result: Result, folder: Path | None, console: Console) -> None:
 def _show_timeline(result: Result, max_cycles: int | None, console: Console) -> None:
     from hwmodel.writers import text
 
-    console.out(text.timeline_text(result, max_cycles, color=console.color))
+    console.out(text.timeline_text(result, max_cycles, console.columns(text.LANES), color=console.color))
 
 
 def _writers(write: str | None) -> list[Writer]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 
 from hwmodel.analysis.critical_path import Link
@@ -13,7 +14,10 @@ from hwmodel.writers import view
 from hwmodel.writers.facts import percent
 from hwmodel.writers.text import BOLD, DIM, GREEN, YELLOW, Paint
 
-WIDTH = 110
+WIDTH = 118
+"""Columns of a line, where the terminal does not have fewer."""
+MOST_CELL = 24
+COLOR = re.compile(r"(\x1b\[\d*m)")
 MOST_WAITS, MOST_LINKS, MOST_OTHERS = 5, 7, 3
 WORTH_SAYING = 0.0005
 """Changes that gain or cost less than this share have no effect worth a line."""
@@ -22,25 +26,25 @@ KINDS = {WAIT_INPUT: "for input", WAIT_SPACE: "for space", IDLE: "idle"}
 Group = tuple[tuple[Link, ...], int]
 
 
-def screen(explanation: Explanation, *, color: bool = False) -> str:
-    """One screen of text."""
-    return "\n".join(_lines(explanation, Paint(color))) + "\n"
+def screen(explanation: Explanation, width: int = WIDTH, *, color: bool = False) -> str:
+    """One screen of text, no line longer than ``width`` (80 or more: fewer cut figures off)."""
+    return "\n".join(_cut(line, width) for line in _lines(explanation, width, Paint(color))) + "\n"
 
 
-def _lines(explanation: Explanation, paint: Paint) -> Iterator[str]:
+def _lines(explanation: Explanation, width: int, paint: Paint) -> Iterator[str]:
     yield from _head(explanation, paint)
     yield ""
-    yield from _path(explanation, paint)
+    yield from _path(explanation, width, paint)
     yield ""
-    yield from _stalls(explanation, paint)
+    yield from _stalls(explanation, width, paint)
     yield ""
     yield from _phases(explanation, paint)
     if explanation.roofline is not None:
         yield ""
-        yield from _roofs(explanation, paint)
+        yield from _roofs(explanation, width, paint)
     if explanation.whatif is not None:
         yield ""
-        yield from _what_if(explanation.whatif, paint)
+        yield from _what_if(explanation.whatif, width, paint)
 
 
 def _head(explanation: Explanation, paint: Paint) -> Iterator[str]:
@@ -48,7 +52,7 @@ def _head(explanation: Explanation, paint: Paint) -> Iterator[str]:
     stats = result.stats
     assert stats is not None
     yield paint(result.name, BOLD) + (f"  {result.question}" if result.question else "")
-    yield _cut(f"  {view.problem_text(result)}; {view.tiling_text(result)}")
+    yield f"  {view.problem_text(result)}; {view.tiling_text(result)}"
     sure = "" if result.to_dict()["calibrated"] else paint(", not calibrated: times are estimates", YELLOW)
     cores = f", means over {stats.cores} cores" if stats.cores > 1 else ""
     yield f"  {stats.cycles:,} cycles = {stats.time_us:,.3f} us on {result.arch.name}{cores}{sure}"
@@ -57,20 +61,20 @@ def _head(explanation: Explanation, paint: Paint) -> Iterator[str]:
 # -- path --------------------------------------------------------------------------------------------------------------
 
 
-def _path(explanation: Explanation, paint: Paint) -> Iterator[str]:
+def _path(explanation: Explanation, width: int, paint: Paint) -> Iterator[str]:
     path = explanation.path
     by_unit = path.by_unit()
     total = sum(by_unit.values())
     core = f" of core {path.core}" if len(explanation.cores) > 1 else ""
     yield paint(f"critical path{core}", BOLD) + f": what the run waited for, {total:,} cycles in all"
     ranked = sorted(by_unit.items(), key=lambda pair: -pair[1])
-    yield from _wrapped([f"{unit} {cycles:,} = {percent(cycles, total)}" for unit, cycles in ranked], "   ")
-    yield from _wrapped([_group_text(group) for group in _shortened(fold(path.chain()))], " > ")
+    yield from _wrapped([f"{unit} {cycles:,} = {percent(cycles, total)}" for unit, cycles in ranked], "   ", width)
+    yield from _wrapped([_group_text(group) for group in _shortened(fold(path.chain()))], " > ", width)
     spare = [(unit, figures["median_cycles"]) for unit, figures in explanation.slack.items()]
     some = [f"{unit} {cycles:,.0f}" for unit, cycles in spare if cycles]
     rest = [] if len(some) == len(spare) else ["others 0"] if some else ["0 in every unit"]
     text = ", ".join([*some, *rest])
-    yield paint(_cut(f"  median slack of a unit's instructions, in cycles: {text}"), DIM)
+    yield paint(f"  median slack of a unit's instructions, in cycles: {text}", DIM)
 
 
 def fold(links: Sequence[Link]) -> list[Group]:
@@ -120,14 +124,22 @@ def _group_text(group: Group | str) -> str:
     return f"{times} x ({inner})"
 
 
-def _cut(line: str) -> str:
-    return line if len(line) <= WIDTH + 8 else line[: WIDTH + 5].rstrip() + "..."
+def _cut(line: str, width: int) -> str:
+    """The line, or its beginning with dots where it is longer; colours take no room."""
+    if len(COLOR.sub("", line)) <= width:
+        return line
+    kept, room = "", width - 3
+    for piece in COLOR.split(line):
+        kept += piece if COLOR.fullmatch(piece) else piece[: max(room, 0)]
+        room -= 0 if COLOR.fullmatch(piece) else len(piece)
+    return kept.rstrip() + "..."
 
 
-def _wrapped(parts: Sequence[str], separator: str) -> Iterator[str]:
+def _wrapped(parts: Sequence[str], separator: str, width: int) -> Iterator[str]:
+    room = width - 2 - len(separator.rstrip())
     line = ""
     for part in parts:
-        if line and len(line) + len(part) + len(separator) > WIDTH:
+        if line and len(line) + len(part) + len(separator) > room:
             yield f"  {line}{separator.rstrip()}"
             line = ""
         line += (separator if line else "") + part
@@ -138,10 +150,10 @@ def _wrapped(parts: Sequence[str], separator: str) -> Iterator[str]:
 # -- stalls ------------------------------------------------------------------------------------------------------------
 
 
-def _stalls(explanation: Explanation, paint: Paint) -> Iterator[str]:
+def _stalls(explanation: Explanation, width: int, paint: Paint) -> Iterator[str]:
     stalls = explanation.stalls
     yield paint("stalls", BOLD) + ": every cycle of every unit has one cause; each line sums to 100 %"
-    width = max(len(unit) for unit in stalls.busy)
+    margin = max(len(unit) for unit in stalls.busy)
     for unit, busy in stalls.busy.items():
         causes = stalls.of(unit)
         named = [f"{_short(share)} {percent(share.cycles, stalls.cycles)}" for share in causes[:3]]
@@ -149,15 +161,15 @@ def _stalls(explanation: Explanation, paint: Paint) -> Iterator[str]:
         named += [f"other {percent(rest, stalls.cycles)}"] if rest else []
         slow = stalls.slowdown.get(unit)
         inside = f" ({percent(slow.cycles, stalls.cycles)} of it lost: {slow.shared})" if slow and slow.inside else ""
-        yield _cut(f"  {unit:{width}s}  busy {percent(busy, stalls.cycles):>7s}{inside}   {', '.join(named)}")
+        yield f"  {unit:{margin}s}  busy {percent(busy, stalls.cycles):>7s}{inside}   {', '.join(named)}"
     waits = [share for share in stalls.shares if share.cause.kind != IDLE][:MOST_WAITS]
     for share in waits:
         cause = share.cause
         line = (
-            f"  {share.cycles:>11,.0f} {percent(share.cycles, stalls.cycles):>7s}  {cause.unit:{width}s} "
+            f"  {share.cycles:>11,.0f} {percent(share.cycles, stalls.cycles):>7s}  {cause.unit:{margin}s} "
             f"{KINDS[cause.kind]:9s}  {_short(share)}: "
         )
-        yield line + _longest(share, WIDTH + 8 - len(line))
+        yield line + _longest(share, width - len(line))
 
 
 def _longest(share: Share, room: int) -> str:
@@ -193,10 +205,10 @@ def _phases(explanation: Explanation, paint: Paint) -> Iterator[str]:
         busiest = max(phase.units, key=lambda unit: phase.units[unit]["busy"], default="")
         text, cycles = phase.top.get(busiest, ("", 0.0))
         rest = f"   {busiest} else: {text} {percent(cycles, phase.cycles)}" if cycles else ""
-        yield _cut(f"  {phase.name:13s} {phase.cycles:>10,} cycles   {shares}{rest}")
+        yield f"  {phase.name:13s} {phase.cycles:>10,} cycles   {shares}{rest}"
 
 
-def _roofs(explanation: Explanation, paint: Paint) -> Iterator[str]:
+def _roofs(explanation: Explanation, width: int, paint: Paint) -> Iterator[str]:
     roofline = explanation.roofline
     assert roofline is not None
     peak = percent(roofline.flops_per_cycle, roofline.peak_flops_per_cycle)
@@ -213,13 +225,13 @@ def _roofs(explanation: Explanation, paint: Paint) -> Iterator[str]:
         else:
             text += " allows the peak"
         texts.append(text)
-    yield from _wrapped(texts, "; ")
+    yield from _wrapped(texts, "; ", width)
 
 
 # -- what if -----------------------------------------------------------------------------------------------------------
 
 
-def _what_if(whatif: WhatIf, paint: Paint) -> Iterator[str]:
+def _what_if(whatif: WhatIf, width: int, paint: Paint) -> Iterator[str]:
     if not whatif.reproduced:
         yield paint("what if", BOLD) + (
             f": left out, the scenario gives {whatif.baseline_cycles:,} cycles when simulated again"
@@ -229,14 +241,14 @@ def _what_if(whatif: WhatIf, paint: Paint) -> Iterator[str]:
     if not whatif.outcomes:
         yield "  nothing: the run is too long to be simulated again within the budget"
         return
-    yield from _table(whatif, paint)
+    yield from _table(whatif, width, paint)
     others = [one for one in whatif.outcomes if one.change.kind not in (DOUBLE, FIXED, LIMIT)]
     telling = [one for one in others if abs(one.gain) >= WORTH_SAYING]
     for one in sorted(telling, key=lambda one: -abs(one.gain))[:MOST_OTHERS]:
         yield f"  {one.change.target:9s} {one.change.text}: {_outcome(one)}"
     none = dict.fromkeys(one.change.target for one in others if one not in telling)
     if none:
-        yield _cut(paint("  size or tiles make no difference: ", DIM) + ", ".join(none))
+        yield paint("  size or tiles make no difference: ", DIM) + ", ".join(none)
     if whatif.left_out:
         yield paint(f"  not asked, the run is long: {len(whatif.left_out)} more changes (--json names them)", YELLOW)
     best = whatif.best
@@ -246,15 +258,16 @@ def _what_if(whatif: WhatIf, paint: Paint) -> Iterator[str]:
         yield paint(f"  worth most: {best.change.target} {best.change.text}: {_outcome(best)}", GREEN)
 
 
-def _table(whatif: WhatIf, paint: Paint) -> Iterator[str]:
+def _table(whatif: WhatIf, width: int, paint: Paint) -> Iterator[str]:
     """One line a unit or link, one column each for twice as fast, no start-up, unlimited."""
     rows: dict[str, dict[str, Outcome]] = {}
     for one in whatif.outcomes:
         if one.change.kind in (DOUBLE, FIXED, LIMIT):
             rows.setdefault(one.change.target, {})[one.change.kind] = one
-    yield paint(f"  {'':9s} {'twice as fast':>24s} {'no start-up':>24s} {'unlimited':>24s}", DIM)
+    cell = min(MOST_CELL, (width - 12) // 3 - 1)
+    yield paint(f"  {'':9s} {'twice as fast':>{cell}s} {'no start-up':>{cell}s} {'unlimited':>{cell}s}", DIM)
     for target, cells in rows.items():
-        texts = (f"{_outcome(cells[kind]) if kind in cells else '-':>24s}" for kind in (DOUBLE, FIXED, LIMIT))
+        texts = (f"{_outcome(cells[kind]) if kind in cells else '-':>{cell}s}" for kind in (DOUBLE, FIXED, LIMIT))
         yield f"  {target:9s} {' '.join(texts)}"
 
 

@@ -14,6 +14,8 @@ BOLD, DIM, RED, GREEN, YELLOW = "1", "2", "31", "32", "33"
 _TONES = {"good": GREEN, "bad": RED, "careful": YELLOW, "": ""}
 WIDTH = 104
 """Columns of a line: as many as a line of the table of units takes."""
+LANES = 100
+"""Columns of a line of the timeline, where nothing says otherwise."""
 HEADS = ("busy", "waits for input", "waits for space", "idle")
 
 
@@ -67,7 +69,7 @@ def _table(stats: Statistics, paint: Paint) -> Iterator[str]:
         yield paint(f"{line}  <- limit", BOLD) if unit == stats.bound and stats.cycles else line
 
 
-def timeline_text(result: Result, max_cycles: int | None = None, width: int = 100, *, color: bool = False) -> str:
+def timeline_text(result: Result, max_cycles: int | None = None, width: int = LANES, *, color: bool = False) -> str:
     """Lanes of the first simulated core, up to ``max_cycles``; each column shows what takes most of its time."""
     from hwmodel.writers.text_lanes import lanes_text
 

@@ -8,7 +8,6 @@ from pathlib import Path
 import pytest
 
 from hwmodel.cli.entry import run
-from hwmodel.writers.explain_text import WIDTH
 
 SECTIONS = ("critical path", "stalls", "phases", "roofs", "what if")
 SCREEN = 46
@@ -21,12 +20,16 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path / "earlier"
 
 
+@pytest.mark.parametrize("columns", [80, 120])
 @pytest.mark.parametrize("name", ["hif4_512x128x512", "blocked_remainders", "hif4_64x64x64"])
-def test_it_fits_on_one_screen(name: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_it_fits_on_one_screen(
+    name: str, columns: int, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", str(columns))
     assert run(["explain", name]) == 0
     lines = capsys.readouterr().out.splitlines()
     assert len(lines) <= SCREEN
-    assert max(map(len, lines)) <= WIDTH + 20
+    assert max(map(len, lines)) <= columns
     for section in SECTIONS:
         assert any(line.startswith(section) for line in lines), section
     assert any(line.strip().startswith("worth most: ") for line in lines)
