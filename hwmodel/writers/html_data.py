@@ -19,7 +19,6 @@ from hwmodel.analysis.contention import alone_ticks
 from hwmodel.analysis.naming import subject
 from hwmodel.analysis.occupancy import core_tracks
 from hwmodel.analysis.stalls import CATEGORIES, CoreFacts, pieces
-from hwmodel.arch import Arch
 from hwmodel.explain import Explanation
 from hwmodel.program.instructions import Instruction, label_text
 from hwmodel.program.memory import describe
@@ -156,7 +155,7 @@ class _Tables:
         for row in view.pipeline(self.arch, trace.rows):
             busy = sum(row.ends) - sum(row.starts)
             if row.unit not in longest or busy > longest[row.unit][0]:
-                longest[row.unit] = busy, _phase(row, self.arch)
+                longest[row.unit] = busy, view.row_phase(self.arch, row)
         return {unit: phase for unit, (_, phase) in longest.items()}
 
     def begin(self, facts: CoreFacts) -> int:
@@ -216,7 +215,7 @@ class _Tables:
                 "core": row.core,
                 "engine": row.engine,
                 "unit": row.unit,
-                "phase": _phase(row, self.arch),
+                "phase": view.row_phase(self.arch, row),
                 "queue": which,
                 "queues": count,
                 "start": columns.add(starts[own], grows=True),
@@ -281,13 +280,6 @@ class _Tables:
             "length": columns.add([step.end - step.start for step in steps]),
             "node": columns.add(nodes),
         }
-
-
-def _phase(row: Row, arch: Arch) -> str:
-    """Phase of the first instruction of a row that takes time."""
-    positions = (i for i in range(len(row.starts)) if row.ends[i] > row.starts[i])
-    op = next((row.instructions[position].op for position in positions), "")
-    return view.phase(arch, row.engine, op)
 
 
 def _causes(facts: CoreFacts) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int8]]:

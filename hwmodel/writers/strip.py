@@ -36,10 +36,10 @@ def draw_strip(layout: Layout, canvas: Canvas, windows: list[Window], left: floa
         shares = one.shares(edges)
         base = np.zeros(len(lengths))
         for kind in (BUSY, WAIT_SPACE, WAIT_INPUT):
-            peak = base + shares[kind] / lengths * ROW
+            peak = np.minimum(base + shares[kind] / lengths * ROW, ROW)  # instructions in flight wait beside busy ones
             low, high = np.rint(floor - base), np.rint(floor - peak)
             some = high < low
-            fill = style.PHASE_COLOURS[view.phase(arch, one.row.engine)] if kind == BUSY else style.WAITS[kind].fill
+            fill = style.PHASE_COLOURS[view.row_phase(arch, one.row)] if kind == BUSY else style.WAITS[kind].fill
             if kind == WAIT_INPUT:
                 fill = style.mix(fill, style.INK, 0.08)
             canvas.rects(x[:-1][some], x[1:][some], high[some], low[some], fill)

@@ -59,7 +59,7 @@ def _lines(result: Result, max_cycles: int | None, width: int, paint: Paint) -> 
     for row, name in zip(rows, names, strict=False):
         one = lane(row)
         kinds, marks = _marks(one, edges)
-        phase = view.phase(result.arch, row.engine)
+        phase = view.row_phase(result.arch, row)
         bar = _painted(kinds, marks, PHASE_CODES[phase], paint)
         busy = int(one.shares(edges)[BUSY].sum()) / int(edges[-1])
         yield f"{name:{margin}s} |{bar}| {100 * busy:3.0f} %"

@@ -53,9 +53,10 @@ def draw(result: Result) -> Canvas:
     layout = Layout(result, items, name_cores=len(shown) > 1)
     windows = choose([one for one in layout.lanes if one.row.core == shown[0]], trace.end)
     long = len(windows) > 1
+    launch = f"{view.cycle(trace, windows[0].start):,} cycles of launch not drawn" if windows[0].start else ""
     margin = LEFT + 50 if layout.name_cores else LEFT
 
-    head = HEAD + (22 if result.question else 0) + (20 if long else 0)
+    head = HEAD + (22 if result.question else 0) + (20 if long or launch else 0)
     body_top = head + AXIS
     body_bottom = body_top + layout.height
     strip_top = body_bottom + AXIS + 34
@@ -66,10 +67,8 @@ def draw(result: Result) -> Canvas:
         left = margin + place * (width + GAP)
         panel = Panel(layout, canvas, window, left, left + width, body_top)
         panel.draw(first=place == 0, last=place == len(windows) - 1)
-        if window.name:
-            canvas.text(
-                left + width / 2, body_top - AXIS - 6, window.name, anchor="center", bold=True, colour=style.SOFT
-            )
+        name = ": ".join(part for part in (window.name, "" if place else launch) if part)
+        canvas.text(left + width / 2, body_top - AXIS - 6, name, anchor="center", bold=True, colour=style.SOFT)
         if place:
             skipped = view.cycle(trace, window.start - windows[place - 1].end)
             text = f"···   {skipped:,} cycles not drawn   ···"

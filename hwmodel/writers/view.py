@@ -31,6 +31,13 @@ def phase(arch: Arch, engine: str, op: str = "") -> str:
     return PHASES[min(stage(arch, engine, op), len(PHASES) - 1)]
 
 
+def row_phase(arch: Arch, row: Row) -> str:
+    """Phase of a row, that of its first instruction that takes time: an engine may serve several."""
+    positions = (i for i in range(len(row.starts)) if row.ends[i] > row.starts[i])
+    op = next((row.instructions[position].op for position in positions), "")
+    return phase(arch, row.engine, op)
+
+
 def pipeline(arch: Arch, rows: Iterable[Row]) -> list[Row]:
     """Rows core by core, in data-flow order."""
     return sorted(rows, key=lambda row: (row.core, stage(arch, row.engine)))

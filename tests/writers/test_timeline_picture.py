@@ -10,7 +10,10 @@ import numpy as np
 import pytest
 from PIL import Image
 
+from hwmodel.config.resources import shipped_scenarios
+from hwmodel.experiment import simulate
 from hwmodel.result import Result
+from hwmodel.scenario import load
 from hwmodel.trace import WAIT_INPUT, WAIT_SPACE
 from hwmodel.writers import style, view, writer
 from hwmodel.writers.axes import decimals, round_numbers
@@ -113,6 +116,33 @@ def test_windows_of_a_long_run(long: Result) -> None:
             inside = (one.ends > window.start) & (one.starts < window.end)
             assert inside.sum() <= 2 * PANEL_SLICES + 2
     assert any(((one.starts > windows[0].start) & (one.starts < windows[0].end)).any() for one in lanes[:3])
+
+
+def test_a_long_launch_is_left_out() -> None:
+    """Nothing runs meanwhile: it would fill the window that is to show the first tiles."""
+    launch = {"arch.launch_cycles": 20_000}
+    long = load(shipped_scenarios()["silicon/a5_mxfp8_2048"], launch)
+    short = load(shipped_scenarios()["hif4_512x128x512"], {**launch, "expect": {}})
+    for scenario, names in ((long, ["beginning", "steady state", "end"]), (short, [""])):
+        result = simulate(scenario, values="skip")
+        trace = result.trace
+        assert trace is not None
+        lanes = [lane(row) for row in view.pipeline(result.arch, trace.rows)]
+        windows = choose(lanes, trace.end)
+        assert [window.name for window in windows] == names
+        cycles = [window.start / trace.ticks_per_cycle for window in windows]
+        assert 19_000 - (trace.end / trace.ticks_per_cycle - 20_000) // 20 < cycles[0] < 20_000
+        assert any("cycles of launch not drawn" in text for text in texts(draw(result)))
+
+
+def test_the_strip_has_the_colours_of_the_panels() -> None:
+    """The PE array loads weights as well as it multiplies, a DMA queue stores as well as it loads."""
+    result = simulate(load(shipped_scenarios()["neuron_gemm_tiled"]), values="skip")
+    assert result.trace is not None
+    rows = {row.engine: view.row_phase(result.arch, row) for row in result.trace.rows}
+    assert {engine: rows[engine] for engine in ("DMA0", "PEW", "PE", "DVE", "DMA2")} == {
+        "DMA0": "load", "PEW": "extract", "PE": "multiply", "DVE": "drain", "DMA2": "store",
+    }  # fmt: skip
 
 
 def test_a_short_run_is_drawn_whole(split: Result, empty: Result) -> None:
