@@ -60,7 +60,9 @@ def read_summary(folder: Path) -> dict[str, object]:
     if found != SCHEMA_VERSION or isinstance(found, bool):
         raise InputError(f"{path}: expected schema_version {SCHEMA_VERSION}, not {found}")
     for name, kinds in SUMMARY.items():
-        if not isinstance(document.get(name), kinds) or isinstance(document[name], bool):
+        if name not in document:
+            raise InputError(f"{folder}: incomplete run folder: result.json has no {name}")
+        if not isinstance(document[name], kinds) or isinstance(document[name], bool):
             raise InputError(f"{path}: {name}: not what a run writes there")
     return dict(document)
 

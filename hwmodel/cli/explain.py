@@ -83,8 +83,6 @@ def _earlier(folder: Path) -> Result:
     from hwmodel.runs import read_summary
     from hwmodel.scenario import load
 
-    if not (folder / RESOLVED).is_file():
-        raise InputError(f"{folder}: incomplete run folder: {RESOLVED} is missing")
     summary = read_summary(folder)
     result = simulate(load(folder / RESOLVED), values="skip")
     if summary.get("cycles") != result.cycles:

@@ -25,6 +25,7 @@ from hwmodel.placing import ASIDE
 
 MARKER = RESOLVED
 """Every run folder has this file."""
+SUMMARY = "result.json"
 OF_A_RUN = re.compile(
     r"scenario\.resolved\.yaml|result\.json|out(\..*)?\.(bin|npy)|trace\.perfetto\.json|timeline\.(png|svg)"
     r"|spans\.csv|report\.md|explain\.html|roofline\.png"
@@ -35,11 +36,16 @@ LOOKS, LOOK_SECONDS = 5, 0.02
 
 
 def is_run(path: Path) -> bool:
-    """True for a folder that holds a run."""
+    """True for a folder that holds a run. InputError for one that did, and has lost its scenario."""
     try:
-        return (path / MARKER).is_file()
+        if (path / MARKER).is_file():
+            return True
+        remains = (path / SUMMARY).is_file()
     except OSError:  # a name that no file can have
         return False
+    if remains:
+        raise InputError(f"{path}: incomplete run folder: {MARKER} is missing")
+    return False
 
 
 def check_replaceable(path: Path) -> None:

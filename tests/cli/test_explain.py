@@ -101,12 +101,22 @@ def test_incomplete_and_foreign_folders(folder: Path, capsys: pytest.CaptureFixt
     (folder / "result.json").write_text(json.dumps({**summary, "cycles": 5}))
     assert run(["explain", str(folder)]) == 2
     assert "the run had 5 cycles" in one_line(capsys)
+    (folder / "result.json").write_text(json.dumps({name: summary[name] for name in summary if name != "cycles"}))
+    assert run(["explain", str(folder)]) == 2
+    assert "incomplete run folder: result.json has no cycles" in one_line(capsys)
     (folder / "result.json").write_text("{")
     assert run(["explain", str(folder)]) == 2
     assert "incomplete run folder: result.json is not whole" in one_line(capsys)
     (folder / "result.json").unlink()
     assert run(["explain", str(folder)]) == 2
     assert "incomplete run folder: result.json is missing" in one_line(capsys)
+
+
+@pytest.mark.parametrize("command", ["explain {}", "export {} --to html", "compare {} hif4_64x64x64 --write none"])
+def test_a_folder_that_has_lost_its_scenario(folder: Path, command: str, capsys: pytest.CaptureFixture[str]) -> None:
+    (folder / "scenario.resolved.yaml").unlink()
+    assert run(command.format(folder).split()) == 2
+    assert "incomplete run folder: scenario.resolved.yaml is missing" in one_line(capsys)
 
 
 def test_a_page_that_cannot_be_written(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
