@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from types import NoneType
+from typing import Any
 
 from hwmodel.config.resources import RESOLVED, normal
 from hwmodel.config.runfolder import written_aside
 from hwmodel.errors import InputError
-from hwmodel.result import SCHEMA_VERSION, Result
+from hwmodel.result import SCHEMA_VERSION, Expectation, Result
 from hwmodel.writers import DEFAULT, WRITERS
 
 SUMMARY: dict[str, tuple[type, ...]] = {
@@ -86,3 +88,20 @@ def load_folder(folder: Path) -> Result:
             f"{folder}: the run had {summary.get('cycles')} cycles, this version gives {result.cycles}; run it again"
         )
     return result
+
+
+def as_it_was(result: Result, summary: dict[str, Any]) -> Result:
+    """A result simulated without values, with what needs more than its timing taken from ``result.json`` of the run.
+
+    That is what it says about values, hazards and expectations.
+    """
+    said, expected = summary.get("values") or {}, summary.get("expect") or {}
+    kept = {name: said[name] for name in ("status", "order", "elements", "mismatches", "sha256") if name in said}
+    return replace(
+        result,
+        values=replace(result.values, **kept, first=said.get("first_mismatch") or ""),
+        expect=Expectation(expected.get("status") != "none", tuple(expected.get("failures", ()))),
+        hazards=tuple(summary.get("hazards", ())),
+        hazards_checked=bool(summary.get("hazards_checked")),
+        trace_level=str(summary.get("trace", result.trace_level)),
+    )

@@ -194,18 +194,23 @@ def _write(result: Comparison, jobs: list[Job], target: Path, names: list[str]) 
             text = json_text(result.document())
             files.append(replace_file(file, lambda path, text=text: path.write_text(text, encoding="utf-8")))  # type: ignore[misc]
         elif name == "html":
-            files.append(replace_file(file, lambda path: _write_page(jobs, path)))
+            files.append(replace_file(file, lambda path: _write_page(jobs, result, path)))
         else:
             files.append(replace_file(file, lambda path: comparison.write(result, path)))
     return files
 
 
-def _write_page(jobs: list[Job], path: Path) -> None:
-    """The page needs traces, which a comparison does not carry: the runs are simulated once more, without values."""
+def _write_page(jobs: list[Job], found: Comparison, path: Path) -> None:
+    """The page needs traces, which a comparison does not carry: the runs are simulated once more, without values.
+
+    What they said about values is kept.
+    """
     from hwmodel.experiment import simulate
+    from hwmodel.runs import as_it_was
     from hwmodel.writers.html import write_side_by_side
 
-    write_side_by_side([simulate(job.scenario, values="skip") for job in jobs], path)
+    pairs = zip(jobs, found.entries, strict=True)
+    write_side_by_side([as_it_was(simulate(job.scenario, values="skip"), entry.document) for job, entry in pairs], path)
 
 
 def _print(result: Comparison, files: list[Path], console: Console) -> None:

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -80,7 +79,7 @@ def _earlier(folder: Path) -> Result:
     """An earlier run, its timing simulated again; what it said about values still holds."""
     from hwmodel.config.resources import RESOLVED
     from hwmodel.experiment import simulate
-    from hwmodel.runs import read_summary
+    from hwmodel.runs import as_it_was, read_summary
     from hwmodel.scenario import load
 
     summary = read_summary(folder)
@@ -89,20 +88,4 @@ def _earlier(folder: Path) -> Result:
         raise InputError(
             f"{folder}: the run had {summary.get('cycles')} cycles, this version gives {result.cycles}; run it again"
         )
-    return _as_it_was(result, summary)
-
-
-def _as_it_was(result: Result, summary: dict[str, Any]) -> Result:
-    """With what the run said about values, hazards and expectations, which need more than its timing."""
-    from hwmodel.result import Expectation
-
-    said, expected = summary.get("values") or {}, summary.get("expect") or {}
-    kept = {name: said[name] for name in ("status", "order", "elements", "mismatches", "sha256") if name in said}
-    return replace(
-        result,
-        values=replace(result.values, **kept, first=said.get("first_mismatch") or ""),
-        expect=Expectation(expected.get("status") != "none", tuple(expected.get("failures", ()))),
-        hazards=tuple(summary.get("hazards", ())),
-        hazards_checked=bool(summary.get("hazards_checked")),
-        trace_level=str(summary.get("trace", result.trace_level)),
-    )
+    return as_it_was(result, summary)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
@@ -165,18 +165,21 @@ def entry_of(result: Result, label: str | None = None, inputs: str | None = None
         trace = result.trace
         first = result.program.cores[0].core
         units = result.arch.units
-        lanes = [_lane(row, min(units[row.engine].kind.operations.values())) for row in trace.rows if row.core == first]
-        lanes.sort(key=lambda lane: lane.stage)
+        rows = [row for row in trace.rows if row.core == first]
+        rows.sort(key=lambda row: min(units[row.engine].kind.operations.values()))
+        lanes = [_lane(row, units[row.engine].kind.operations) for row in rows]
         shape = Shape(trace.ticks_per_cycle, trace.end, tuple(lane for lane in lanes if len(lane.busy)))
     if inputs is None:
         inputs = _inputs(result.scenario) if result.scenario is not None else ""
     return Entry(label or result.name, result.to_dict(), peaks, capacity, shape, inputs)
 
 
-def _lane(row: Row, stage: int) -> Lane:
+def _lane(row: Row, stages: Mapping[str, int]) -> Lane:
+    """``stages``: the place in the pipeline of each operation of the engine; the lane has that of its first one."""
     starts, ends = np.array(row.starts, np.int64), np.array(row.ends, np.int64)
     timed = np.flatnonzero(ends > starts)
     first, last = (int(timed[0]), int(timed[-1])) if timed.size else (0, -1)
+    stage = stages.get(row.instructions[first].op if timed.size else "", min(stages.values()))
     busy = np.stack((starts[timed], ends[timed]), axis=1)
     waits = {
         kind: np.array(

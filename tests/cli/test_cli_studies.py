@@ -52,6 +52,12 @@ def test_compare_to_one_markdown_file(cli: Cli, here: Path) -> None:
     assert [path.name for path in (here / "only").iterdir()] == ["compare.md"]
 
 
+def test_the_page_of_a_comparison_says_what_the_runs_said_of_their_values(cli: Cli, here: Path) -> None:
+    assert cli("compare", ONE, TWO, "-o", "pages", "--write", "html", "-q").code == 0
+    page = (here / "pages" / "compare.html").read_text(encoding="utf-8")
+    assert page.count('"values":{"status":"bit_exact"') == 2
+
+
 def test_a_limit_on_runs_without_timing_is_not_met_in_silence(cli: Cli) -> None:
     call = cli("compare", ONE, "quantize_hif4", "--fail-above", "5%", "--write", "none")
     assert call.code == 2

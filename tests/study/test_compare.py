@@ -188,3 +188,11 @@ def test_equal_runs_are_simulated_once_and_progress_is_told(tmp_path: Path) -> N
     assert told == [1, 2]
     assert [entry.label for entry in again.entries] == [jobs[0].label, jobs[1].label, "again"]
     assert again.ratio(again.entries[2]) == 1
+
+
+def test_lanes_have_the_stage_of_what_they_do() -> None:
+    """The PE array loads weights as well as it multiplies, a DMA queue stores as well as it loads."""
+    shape = entry_of(simulate(load("neuron_gemm_tiled"), values="skip")).shape
+    assert shape is not None
+    stages = {lane.engine: lane.stage for lane in shape.lanes}
+    assert stages == {"DMA0": 0, "DMA1": 0, "DMA2": 4, "PEW": 1, "PE": 2, "DVE": 3}
