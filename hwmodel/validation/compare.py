@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -142,12 +143,17 @@ class Validation:
         }
 
 
+def _plain(problem: str) -> str:
+    """The message without ``--set``: the fields that are set here are the row's, and nobody typed it."""
+    return re.sub(r"^--set ([\w.]+): (\1: )?", r"\1: ", problem)
+
+
 def compare_row(row: Measurement, overrides: dict[str, Any] | None = None) -> Row:
     """Simulate one row. What cannot be simulated is told in ``problem``, not raised."""
     try:
         result = simulate(scenario_of(row, overrides), values="skip", trace="off")
     except HwmodelError as error:
-        return Row(row, problem=str(error))
+        return Row(row, problem=_plain(str(error)))
     stats = result.stats
     assert stats is not None
     units = UNITS[result.arch.spec.family]

@@ -51,7 +51,7 @@ def draw(found: Comparison) -> Canvas:
     if drawn:
         top = head + bars + 46
         _timelines(found, canvas, drawn, top)
-        _legend(canvas, canvas.height - 22)
+        _legend(canvas, drawn, canvas.height - 22)
     return canvas
 
 
@@ -181,12 +181,15 @@ def _block(found: Comparison, canvas: Canvas, entry: Entry, left: float, end: fl
     return y
 
 
+def _phase(lane: Lane) -> str:
+    return PHASES[min(lane.stage, len(PHASES) - 1)]
+
+
 def _lane(canvas: Canvas, lane: Lane, end: int, left: float, right: float, top: float) -> None:
-    phase = PHASES[min(lane.stage, len(PHASES) - 1)]
     looks: list[tuple[Ticks, Colour, str, Colour, float]] = [
         (lane.wait_input, style.WAITS["wait_input"].fill, "/", style.WAITS["wait_input"].line, 4),
         (lane.wait_space, style.WAITS["wait_space"].fill, "\\", style.WAITS["wait_space"].line, 4),
-        (lane.busy, style.PHASE_COLOURS[phase], "", style.INK, 0),
+        (lane.busy, style.PHASE_COLOURS[_phase(lane)], "", style.INK, 0),
     ]
     scale = (right - left) / end
     if len(lane.busy) <= FEW_SLICES:
@@ -224,10 +227,11 @@ def _covered_ticks(spans: Ticks) -> int:
     return int(np.maximum(spans[:, 1] - begin, 0).sum())
 
 
-def _legend(canvas: Canvas, y: float) -> None:
+def _legend(canvas: Canvas, entries: Sequence[Entry], y: float) -> None:
     x = float(EDGE)
+    found = {_phase(lane) for entry in entries for lane in _shape(entry).lanes}
     looks: list[tuple[str, Colour, str, Colour]] = [
-        (phase, style.PHASE_COLOURS[phase], "", style.INK) for phase in ("load", "extract", "multiply", "drain")
+        (phase, style.PHASE_COLOURS[phase], "", style.INK) for phase in PHASES if phase in found
     ]
     looks += [(look.label, look.fill, look.hatch, look.line) for look in style.WAITS.values()]
     looks.append(("idle", style.BAND, "", style.INK))

@@ -19,6 +19,7 @@ from hwmodel.study.compare import Comparison, Job, compare, comparison, entry_of
 from hwmodel.study.journal import Journal
 from hwmodel.study.pool import Workers
 from hwmodel.writers import comparison as writer
+from hwmodel.writers.canvas import Text
 
 ONE, TWO = "hif4_512x128x512", "hif4_512x128x512_l0c2"
 
@@ -196,3 +197,12 @@ def test_lanes_have_the_stage_of_what_they_do() -> None:
     assert shape is not None
     stages = {lane.engine: lane.stage for lane in shape.lanes}
     assert stages == {"DMA0": 0, "DMA1": 0, "DMA2": 4, "PEW": 1, "PE": 2, "DVE": 3}
+
+
+def test_the_legend_names_what_is_drawn() -> None:
+    """Stores are drawn in a colour of their own where a machine has them, and nowhere else."""
+    for name, phases in {"neuron_gemm_tiled": {"store"}, "hif4_64x64x64": set()}.items():
+        entry = entry_of(simulate(load(name), values="skip"))
+        texts = {shape.text for shape in writer.draw(comparison([entry, entry])).shapes if isinstance(shape, Text)}
+        assert {"load", "extract", "multiply", "drain"} < texts
+        assert texts & {"store"} == phases

@@ -169,3 +169,9 @@ def test_documents_hold_what_was_measured_and_modelled(shipped: Validation) -> N
     assert first["measured_ms"] == 0.0388
     assert first["error_percent"] == pytest.approx(100 * (first["modelled_ms"] / 0.0388 - 1))
     assert first["problem"] is None
+
+
+def test_a_field_of_a_row_is_named_without_a_flag_that_nobody_typed() -> None:
+    bad = replace(read_table()[0], fields={**read_table()[0].fields, "dtype_a": "fp17"})
+    problem = validate([bad]).rows[0].problem
+    assert problem.startswith("problem.a: unknown dtype 'fp17', did you mean 'fp16'?")
