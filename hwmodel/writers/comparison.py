@@ -240,7 +240,7 @@ def _legend(canvas: Canvas, entries: Sequence[Entry], y: float) -> None:
         if label == "idle":
             canvas.frame(x, x + 26, y - 7, y + 7, style.GRID)
         canvas.text(x + 33, y, label)
-        x += 33 + 0.62 * pixels(style.TEXT) * len(label) + 24
+        x += 33 + 0.62 * pixels(style.TEXT) * len(label) + 14
     note = "one core of each run; black line: the end; long runs: height is share of time"
     canvas.text(WIDTH - EDGE, y, note, size=style.SMALL, colour=style.SOFT, anchor="right")
 

@@ -19,7 +19,8 @@ from hwmodel.study.compare import Comparison, Job, compare, comparison, entry_of
 from hwmodel.study.journal import Journal
 from hwmodel.study.pool import Workers
 from hwmodel.writers import comparison as writer
-from hwmodel.writers.canvas import Text
+from hwmodel.writers import style
+from hwmodel.writers.canvas import Text, pixels
 
 ONE, TWO = "hif4_512x128x512", "hif4_512x128x512_l0c2"
 
@@ -203,6 +204,9 @@ def test_the_legend_names_what_is_drawn() -> None:
     """Stores are drawn in a colour of their own where a machine has them, and nowhere else."""
     for name, phases in {"neuron_gemm_tiled": {"store"}, "hif4_64x64x64": set()}.items():
         entry = entry_of(simulate(load(name), values="skip"))
-        texts = {shape.text for shape in writer.draw(comparison([entry, entry])).shapes if isinstance(shape, Text)}
+        shapes = [shape for shape in writer.draw(comparison([entry, entry])).shapes if isinstance(shape, Text)]
+        texts = {shape.text for shape in shapes}
+        note, idle = (next(one for one in shapes if one.text.startswith(text)) for text in ("one core of", "idle"))
+        assert idle.x + 0.6 * pixels(style.TEXT) * len("idle") < note.x - 0.5 * pixels(style.SMALL) * len(note.text)
         assert {"load", "extract", "multiply", "drain"} < texts
         assert texts & {"store"} == phases
