@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 
 from hwmodel.analysis.flow import Ticks
-from hwmodel.study.compare import Comparison, Entry, Lane, Shape
+from hwmodel.study.compare import Comparison
+from hwmodel.study.entry import Entry, Lane, Shape
 from hwmodel.writers import style
 from hwmodel.writers.axes import round_numbers
 from hwmodel.writers.canvas import Canvas, pixels, shortened

@@ -15,7 +15,8 @@ import hwmodel
 from hwmodel.errors import InputError
 from hwmodel.experiment import simulate
 from hwmodel.scenario import load
-from hwmodel.study.compare import Comparison, Job, compare, comparison, entry_of, job_of, record_of, run_job
+from hwmodel.study.compare import Comparison, Job, compare, comparison, job_of, run_job
+from hwmodel.study.entry import entry_of, record_of
 from hwmodel.study.journal import Journal
 from hwmodel.study.pool import Workers
 from hwmodel.writers import comparison as writer
