@@ -62,9 +62,7 @@ def matmul_reference(
     )
 
 
-def _block_sums(
-    accumulate: Accumulate, operands: tuple[Array, Array], run: int, k_tile: int, k_block: int
-) -> Array:
+def _block_sums(accumulate: Accumulate, operands: tuple[Array, Array], run: int, k_tile: int, k_block: int) -> Array:
     """Each K block as if it were all of K, then one fp32 addition an element for each further block."""
     a, b = operands
     group = run if accumulate.order == "group" else None

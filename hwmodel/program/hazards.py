@@ -118,9 +118,7 @@ class _Checker:
         self.spaces: dict[tuple[str, int], list[_Segment]] = {}
         self.bands = self._bands()
         self.windows: dict[str, list[tuple[Window, _Access, bool]]] = {}
-        self.written = {
-            operand.tensor for i in instructions for operand in i.writes if isinstance(operand, Window)
-        }
+        self.written = {operand.tensor for i in instructions for operand in i.writes if isinstance(operand, Window)}
         self.found: list[Hazard] = []
         self.reported: set[tuple[str, int, int]] = set()
 
@@ -187,9 +185,7 @@ class _Checker:
             self._left_set()
         self._shared_flags()
 
-    def _clocks_of(
-        self, signal: str, needed: int, sets: Mapping[tuple[str, int], _Sets]
-    ) -> Iterator[list[int]]:
+    def _clocks_of(self, signal: str, needed: int, sets: Mapping[tuple[str, int], _Sets]) -> Iterator[list[int]]:
         """Clocks that a wait for ``needed`` surely follows: of each engine, what the others together fall short of."""
         raised = self.uses[signal].raised
         total = sum(raised.values())

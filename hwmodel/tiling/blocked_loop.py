@@ -257,9 +257,7 @@ class CoreLoop:
                 if index == slices - 1:
                     sets = (*sets, Signal(f"M>FIX:{c}"))
                 params = self._matmul(m, k, n, index > 0)
-                out.append(
-                    Instruction(len(out), self.op, "M", params, reads, (acc,), waits, sets, self.order, label)
-                )
+                out.append(Instruction(len(out), self.op, "M", params, reads, (acc,), waits, sets, self.order, label))
                 state.q = (q + 1) % buffers.l0
                 index += 1
             state.p = (state.p + 1) % buffers.l1

@@ -226,8 +226,14 @@ def _lower(plan: NSplitPlan) -> Program:
         ready = (Signal(f"MTE1>M:{q}"),)
         part = sizes.columns(b_l1, b, col, width)
         emit(
-            "textract", "MTE1", Extract(b_l0.size, "l0b"), part, b_l0,
-            waits=waits, sets=() if b.cell_bytes else ready, label=label,
+            "textract",
+            "MTE1",
+            Extract(b_l0.size, "l0b"),
+            part,
+            b_l0,
+            waits=waits,
+            sets=() if b.cell_bytes else ready,
+            label=label,
         )
         if b.cell_bytes:
             cells = sizes.scale_rows(b_scale_l1, b, col, width)
@@ -244,8 +250,15 @@ def _lower(plan: NSplitPlan) -> Program:
         store = Store(m, width, element_bytes, n * element_bytes, col * element_bytes % GM_LINE_BYTES)
         sets = (Signal(f"FIX>M:{c}"),) if j + plan.buffers.l0c < plan.n_tiles else ()
         emit(
-            "tstore", "FIX", store, whole(acc), Window("out", 0, col, m, width),
-            waits=(Wait(f"M>FIX:{c}"),), sets=sets, values=cast, label=label,
+            "tstore",
+            "FIX",
+            store,
+            whole(acc),
+            Window("out", 0, col, m, width),
+            waits=(Wait(f"M>FIX:{c}"),),
+            sets=sets,
+            values=cast,
+            label=label,
         )
     return Program(tensors, (CoreProgram(0, tuple(out)),))
 

@@ -100,8 +100,7 @@ def _joined(steps: list[Step]) -> Step:
     params = steps[0].params._replace(k=sum(step.params.k for step in steps))
     parts = [step.operands for step in steps]
     scales = [
-        None if parts[0][side] is None else np.concatenate([part[side] for part in parts], axis=1)
-        for side in (2, 3)
+        None if parts[0][side] is None else np.concatenate([part[side] for part in parts], axis=1) for side in (2, 3)
     ]
     a = join([part.a for part in parts], axis=1)
     b = join([part.b for part in parts], axis=0)

@@ -124,9 +124,14 @@ def pixels(size: float) -> float:
     return size * DPI / 72
 
 
+def width(text: str, size: float) -> float:
+    """Pixels that a text at ``size`` points is wide, about."""
+    return len(text) * WIDTH_OF_EM * pixels(size)
+
+
 def fits(text: str, size: float, room: float) -> bool:
     """Whether a text at ``size`` points fits ``room`` pixels, about."""
-    return len(text) * WIDTH_OF_EM * pixels(size) + 6 <= room
+    return width(text, size) + 6 <= room
 
 
 def shortened(text: str, size: float, room: float) -> str:

@@ -16,7 +16,7 @@ from hwmodel.result import Result
 from hwmodel.trace import BUSY, WAIT_INPUT, WAIT_SPACE, Trace
 from hwmodel.writers import style, view
 from hwmodel.writers.axes import draw_axis
-from hwmodel.writers.canvas import Canvas, fits, pixels
+from hwmodel.writers.canvas import Canvas, fits, pixels, width
 from hwmodel.writers.lanes import Lane
 from hwmodel.writers.style import Colour
 from hwmodel.writers.windows import Window
@@ -137,8 +137,11 @@ class Panel:
             if last:
                 self._two_lines(self.right + 8, middle, *self._shares(item), right=False)
         widest = sorted(self.texts, key=lambda text: -text[0])[:MOST_TEXTS]
+        drawn: list[dict[str, Any]] = []
         for _, text in widest:
-            self.canvas.text(**text)
+            if not any(_meet(text, other) for other in drawn):
+                drawn.append(text)
+                self.canvas.text(**text)
 
     def _x(self, ticks: Ticks) -> Any:
         inside = np.clip(ticks, self.window.start, self.window.end) - self.window.start
@@ -237,7 +240,7 @@ class Panel:
         right = np.where(right - left >= SEPARATE, right - 1, right)
         unit = height / track.capacity_bytes
         low = top + height - track.offset[here] * unit
-        high = np.minimum(low - track.size[here] * unit, low - LEAST_BLOCK)
+        high = np.maximum(np.minimum(low - track.size[here] * unit, low - LEAST_BLOCK), top)
         writers = [core.instructions[index] for index in track.writer[here].tolist()]
         last = [core.instructions[index] for index in track.last_writer[here].tolist()]
         looks = [self.layout.look(one, shared(one, other)) for one, other in zip(writers, last, strict=True)]
@@ -248,11 +251,16 @@ class Panel:
             self.canvas.rects(left[chosen], right[chosen], high[chosen], low[chosen], fill, titles=titles)
         self.canvas.frame(self.left, self.right, top, top + height, style.SOFT)
         tall = height >= BUFFER_ROW["l0c"]
+        line = pixels(style.SMALL)
         for i, instruction in enumerate(writers):
-            thin = low[i] - high[i] < pixels(style.SMALL)
-            if tall or not thin:
-                middle = high[i] - pixels(style.SMALL) * 0.8 if thin else (low[i] + high[i]) / 2
-                self._text(left[i], right[i], max(middle, top + 8), [tile_name(instruction, last[i])], style.INK)
+            name = tile_name(instruction, last[i])
+            if low[i] - high[i] >= line:
+                self._text(left[i], right[i], max((low[i] + high[i]) / 2, top + 8), [name], style.INK)
+            elif tall and high[i] - 1.3 * line >= top:  # above a thin tile, where no other one lies
+                middle, half = (left[i] + right[i]) / 2, width(name, style.SMALL) / 2
+                beside = (left < middle + half) & (right > middle - half)
+                if not (beside & (high < high[i]) & (low > high[i] - 1.3 * line)).any():
+                    self._text(left[i], right[i], high[i] - 0.8 * line, [name], style.INK)
 
     def _name(self, item: Lane | Track) -> tuple[str, str]:
         stats = self.layout.result.stats
@@ -277,6 +285,13 @@ class Panel:
         anchor: Any = "right" if right else "left"
         self.canvas.text(x, y - 8, name, anchor=anchor, bold=right)
         self.canvas.text(x, y + 8, detail, size=style.SMALL, colour=style.SOFT, anchor=anchor)
+
+
+def _meet(text: dict[str, Any], other: dict[str, Any]) -> bool:
+    """Whether two centred texts would lie on each other."""
+    across = (width(text["text"], text["size"]) + width(other["text"], other["size"])) / 2
+    down = (pixels(text["size"]) + pixels(other["size"])) / 2
+    return bool(abs(text["x"] - other["x"]) < across and abs(text["y"] - other["y"]) < down)
 
 
 def slice_names(instruction: Instruction) -> list[str]:

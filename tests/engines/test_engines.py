@@ -86,9 +86,7 @@ def test_workers_end_with_their_parent(tmp_path: Path) -> None:
         "    list(completed(executor, nap, range(4), width=4))\n"
     )
     (tmp_path / "tasks.py").write_text(
-        "import os, time\n"
-        "def nap(_):\n    time.sleep(60)\n"
-        "def pid(_):\n    time.sleep(0.2)\n    return os.getpid()\n"
+        "import os, time\ndef nap(_):\n    time.sleep(60)\ndef pid(_):\n    time.sleep(0.2)\n    return os.getpid()\n"
     )
     with subprocess.Popen([sys.executable, str(script)], stdout=subprocess.PIPE, text=True) as parent:
         assert parent.stdout is not None

@@ -94,9 +94,7 @@ def test_packed_operands_give_the_golden_bits(
 
 
 @pytest.mark.parametrize("path", QUANTISED)
-def test_quantised_values_give_the_golden_bytes(
-    path: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_quantised_values_give_the_golden_bytes(path: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     rows, cols = (int(extent) for extent in path.stem.split("_")[2].split("x"))
     with np.load(path) as file:
         vector = {name: file[name] for name in file.files}

@@ -158,8 +158,7 @@ def refused(*extents: int, **fields: Any) -> str:
 def test_l1_overflow_names_all_operands() -> None:
     # A 16 x 3072 (24,576 + 3,072 scale bytes) and B 3072 x 512 (786,432 + 98,304)
     assert refused(16, 3072, 512) == (
-        "l1: A, 16 x 3072 hif4 + A scales + B, 3072 x 512 hif4 + B scales needs 912,384 bytes, "
-        "524,288 bytes are there"
+        "l1: A, 16 x 3072 hif4 + A scales + B, 3072 x 512 hif4 + B scales needs 912,384 bytes, 524,288 bytes are there"
     )
 
 
@@ -181,9 +180,7 @@ def test_a_scale_buffer_exactly_full_is_accepted_a31() -> None:
 def test_one_more_group_of_64_overruns_the_scale_buffer_a31(extents: tuple[int, int, int]) -> None:
     m, k, _ = extents
     needed = m // 16 * (k // 64) * 64
-    assert refused(*extents) == (
-        f"l0a_mx: scales of A, {m} x {k} hif4, needs {needed:,} bytes, 4,096 bytes are there"
-    )
+    assert refused(*extents) == (f"l0a_mx: scales of A, {m} x {k} hif4, needs {needed:,} bytes, 4,096 bytes are there")
 
 
 def test_l0b_overflow_names_the_largest_tile_n() -> None:

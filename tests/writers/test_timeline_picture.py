@@ -17,7 +17,7 @@ from hwmodel.scenario import load
 from hwmodel.trace import WAIT_INPUT, WAIT_SPACE
 from hwmodel.writers import style, view, writer
 from hwmodel.writers.axes import decimals, round_numbers
-from hwmodel.writers.canvas import Canvas, Rects, Text, shortened
+from hwmodel.writers.canvas import Canvas, Rects, Text, pixels, shortened, width
 from hwmodel.writers.lanes import lane
 from hwmodel.writers.timeline import draw
 from hwmodel.writers.windows import MOST_SLICES, PANEL_SLICES, choose
@@ -37,6 +37,18 @@ def test_everything_lies_inside_the_picture(timed: Result) -> None:
         else:
             assert 0 <= shape.x <= canvas.width
             assert 0 <= shape.y <= canvas.height
+
+
+@pytest.mark.parametrize("name", ["neuron_gemm_fully_blocked", "neuron_gemm_tiled", "hif4_512x128x512_l0c2"])
+def test_no_name_of_a_tile_lies_on_another(name: str) -> None:
+    canvas = draw(simulate(load(name), values="skip"))
+    inside = [s for s in canvas.shapes if isinstance(s, Text) and s.anchor == "center" and s.size == style.SMALL]
+    named = [s for s in inside if s.text.startswith(("m", "n"))]
+    assert named
+    for i, one in enumerate(named):
+        for other in named[:i]:
+            room = (width(one.text, one.size) + width(other.text, other.size)) / 2
+            assert abs(one.x - other.x) >= room or abs(one.y - other.y) >= pixels(style.SMALL), (one, other)
 
 
 def test_the_title_says_what_was_run(split: Result) -> None:
