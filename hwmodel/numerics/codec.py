@@ -242,7 +242,7 @@ def as_codes(codes: ArrayLike, record: ElementFormat) -> Codes:
 def _check_range(array: Codes, record: ElementFormat) -> None:
     if not array.size:
         return
-    low, high = int(array.min()), int(array.max())
+    low, high = 0 if array.dtype.kind == "u" else int(array.min()), int(array.max())
     if low < 0 or high >= record.code_count:
         raise NumericsError(
             f"codes of {record.name}: expected 0 to {record.code_count - 1}, not {low if low < 0 else high}"

@@ -118,14 +118,10 @@ def elements(
 @compiled(void(given(u8, 2), given(u8, 1), given(u8, 1), given(u16, 1), given(f32, 1), made(f32, 2)))
 def values(codes: Any, ea: Any, eb: Any, ec: Any, scales: Any, out: Any) -> None:
     """fp32 values [n, 64] of groups; ``scales`` [256] is the value of every Ea."""
-    factor = np.empty(64, np.float32)
     for g in range(codes.shape[0]):
-        level1 = scales[ea[g]] * np.float32(0.25)
-        for j in range(16):
-            scale = level1 * np.float32(1 << ((eb[g] >> (j >> 1) & 1) + (ec[g] >> j & 1)))
-            for q in range(4):
-                factor[4 * j + q] = scale
+        quarter = scales[ea[g]] * np.float32(0.25)
+        eb_bits, ec_bits = np.uint32(eb[g]), np.uint32(ec[g])
         for q in range(64):
+            doublings = (eb_bits >> np.uint32(q >> 3) & _ONE) + (ec_bits >> np.uint32(q >> 2) & _ONE)
             code = np.int32(codes[g, q])
-            signed = np.float32(code & 7) * np.float32(1 - ((code >> 2) & 2))
-            out[g, q] = signed * factor[q]
+            out[g, q] = np.float32((code & 7) << doublings) * np.float32(1 - ((code >> 2) & 2)) * quarter
