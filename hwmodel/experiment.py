@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import gc
-import hashlib
 import math
 import platform
 from collections.abc import Iterator
@@ -16,18 +15,20 @@ from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
-from hwmodel import __version__, neuron_mx
+from hwmodel import __version__
 from hwmodel import numerics as nm
 from hwmodel.errors import InputError
-from hwmodel.inputs import NEURON_RULES, Operand, make_operand, make_values, read_cells, read_codes, read_slots
+from hwmodel.inputs import Operand, make_operand, read_codes
 from hwmodel.problem import MatmulProblem, QuantizeProblem
 from hwmodel.program.hazards import BufferLimits, Hazard, find_hazards, first_beyond
 from hwmodel.program.program import Program
-from hwmodel.reference import check_quantize, matmul_reference, split_of
-from hwmodel.result import Expectation, Result, Values
+from hwmodel.quantising import read_golden, source_values
+from hwmodel.quantising import run as run_quantize
+from hwmodel.reference import matmul_reference, split_of
+from hwmodel.result import Result, Values
 from hwmodel.tiling import TILINGS
 from hwmodel.units.storage import UNWRITTEN, Array
-from hwmodel.verdict import against_golden, against_reference
+from hwmodel.verdict import against_golden, against_reference, judged
 
 if TYPE_CHECKING:
     from hwmodel.listing import Listing
@@ -88,7 +89,7 @@ class Prepared:
         """fp32 values that a quantisation starts from."""
         problem = self.scenario.problem
         assert isinstance(problem, QuantizeProblem)
-        return _source_values(self.scenario, problem)
+        return source_values(self.scenario, problem)
 
     def hazards(self) -> tuple[Hazard, ...]:
         """Every hazard that can be proved."""
@@ -135,7 +136,7 @@ def prepare(scenario: Scenario, *, to_run: bool = True) -> Prepared:
     """
     problem = scenario.problem
     if isinstance(problem, QuantizeProblem):
-        prepared = Prepared(scenario, None, _golden_quantize(scenario, problem), {})
+        prepared = Prepared(scenario, None, read_golden(scenario, problem), {})
         if scenario.inputs.a.kind in FROM_FILES:
             _ = prepared.source_values
         return prepared
@@ -202,7 +203,13 @@ def run(prepared: Prepared, *, values: ValueMode = "check", trace: TraceLevel | 
     """Simulate. ``values="skip"`` moves no bytes and takes exactly the same cycles."""
     problem = prepared.scenario.problem
     if isinstance(problem, QuantizeProblem):
-        return _quantize(prepared, problem, values)
+        return run_quantize(
+            prepared.scenario,
+            problem,
+            prepared.golden,
+            (lambda: prepared.source_values) if values == "check" else None,
+            provenance=provenance(),
+        )
     if prepared.listing is not None:
         return _run_listing(prepared, prepared.listing, values, trace)
     assert isinstance(problem, MatmulProblem)
@@ -227,9 +234,6 @@ def _run_listing(prepared: Prepared, listing: Listing, values: ValueMode, level:
 def simulate(scenario: Scenario, *, values: ValueMode = "check", trace: TraceLevel | None = None) -> Result:
     """Prepare and run a scenario. A failed expectation is in the result, not raised."""
     return run(prepare(scenario), values=values, trace=trace)
-
-
-# -- matmul ------------------------------------------------------------------------------------------------------------
 
 
 def global_memory(problem: MatmulProblem, operands: dict[str, Operand]) -> dict[str, Array]:
@@ -277,13 +281,11 @@ def _matmul(prepared: Prepared, problem: MatmulProblem, values: ValueMode, level
         verdict = against_reference(gm["out"], expected, order)
         if "out" in prepared.golden:
             failures += against_golden("out", gm["out"], prepared.golden["out"])
-    expect = scenario.expect
     result = Result(
         name=scenario.name,
         question=scenario.question,
         arch=scenario.arch,
         values=verdict,
-        expect=Expectation(False),
         tiling=plan.summary(),
         problem=problem.model_dump(),
         trace_level=level or ("full" if small else "summary"),
@@ -297,101 +299,7 @@ def _matmul(prepared: Prepared, problem: MatmulProblem, values: ValueMode, level
         provenance=provenance(),
         scenario=scenario,
     )
-    if expect.cycles is not None and result.cycles != expect.cycles:
-        failures.append(f"cycles: expected {expect.cycles}, not {result.cycles}")
-    if values == "check" and expect.values == "bit_exact" and verdict.status == "mismatch":
-        failures.append(f"values: expected bit_exact, not {verdict.mismatches} differences")
-    return result.with_expectation(_stated(scenario, values), failures)
-
-
-def _stated(scenario: Scenario, values: ValueMode) -> bool:
-    """Whether anything was expected that this run could show."""
-    expect = scenario.expect
-    of_values = expect.values is not None or expect.out is not None or expect.scales is not None
-    return expect.cycles is not None or (of_values and values == "check")
-
-
-# -- quantise ----------------------------------------------------------------------------------------------------------
-
-
-def _golden_quantize(scenario: Scenario, problem: QuantizeProblem) -> dict[str, Array]:
-    golden: dict[str, Array] = {}
-    if scenario.expect.out is not None:
-        path, shape = Path(scenario.expect.out.path), (problem.rows, problem.cols)
-        if path.suffix == ".npy" and nm.DTYPES[problem.to].block is not None:
-            raise InputError(f"expect.out.path: {path}: expected packed codes, as {problem.to} has block scales")
-        golden["out"] = nm.pack_rows(read_codes(path, problem.to, shape, "expect.out.path"), problem.to)
-    if scenario.expect.scales is not None:
-        if nm.DTYPES[problem.to].block is None:
-            raise InputError(f"expect.scales: expected none, as {problem.to} has no block scales")
-        path, field = Path(scenario.expect.scales.path), "expect.scales.path"
-        if str(getattr(scenario.inputs.a, "rule", None)).startswith(NEURON_RULES):
-            golden["out.scales"] = read_slots(path, problem.rows, problem.cols, field)
-        else:
-            golden["out.scales"] = read_cells(path, problem.to, problem.rows, problem.cols, field)
-    return golden
-
-
-def _quantize(prepared: Prepared, problem: QuantizeProblem, values: ValueMode) -> Result:
-    scenario = prepared.scenario
-    outputs: dict[str, Array] = {}
-    dequantized: Array | None = None
-    failures: list[str] = []
-    rule = getattr(scenario.inputs.a, "rule", None) or _default_rule(problem)
-    verdict = Values("skipped", rule, problem.rows * problem.cols)
-    if values == "check":
-        wide = prepared.source_values
-        if nm.DTYPES[problem.to].block is None:
-            codes, scales = nm.encode(wide, problem.to), None
-        elif rule.startswith(NEURON_RULES):
-            tensor = nm.quantize_neuron_mx(wide, problem.to, rule=rule)
-            codes, scales, dequantized = tensor.codes, tensor.scales, nm.dequantize(tensor)
-            assert isinstance(scales, nm.MxScales)
-            outputs["out.scales"] = neuron_mx.partition_slots(scales.e8m0)
-        else:
-            tensor = nm.quantize(wide, problem.to, axis=1, rule=rule)
-            codes, scales, dequantized = tensor.codes, tensor.scales, nm.dequantize(tensor)
-            outputs["out.scales"] = nm.scale_cells(scales, problem.to, 1)
-        outputs = {"out": nm.pack_rows(codes, problem.to), **outputs}
-        checked, mismatches, first = check_quantize(wide, problem.to, rule, codes, scales)
-        digest = hashlib.sha256(outputs["out"].data).hexdigest()
-        verdict = Values("mismatch" if mismatches else "bit_exact", rule, checked, mismatches, first, digest)
-        for name, expected in prepared.golden.items():
-            failures += against_golden(name, outputs[name], expected, "bytes")
-        if scenario.expect.values == "bit_exact" and mismatches:
-            failures.append(f"values: expected bit_exact, not {mismatches} differences")
-    if scenario.expect.cycles is not None:
-        failures.append(f"cycles: expected {scenario.expect.cycles}, but quantising has no timing model")
-    result = Result(
-        name=scenario.name,
-        question=scenario.question,
-        arch=scenario.arch,
-        values=verdict,
-        expect=Expectation(False),
-        tiling={},
-        problem=problem.model_dump(),
-        trace_level="off",
-        outputs=outputs,
-        out_dtype=problem.to,
-        out_values=dequantized,
-        provenance=provenance(),
-        scenario=scenario,
-    )
-    return result.with_expectation(_stated(scenario, values), failures)
-
-
-def _default_rule(problem: QuantizeProblem) -> str:
-    block = nm.DTYPES[problem.to].block
-    return block.default_rule if block is not None else "nearest even"
-
-
-def _source_values(scenario: Scenario, problem: QuantizeProblem) -> Array:
-    """fp32 values that the source dtype can hold: packed codes decoded, others rounded to it once."""
-    shape = (problem.rows, problem.cols)
-    if scenario.inputs.a.kind == "packed":
-        return make_operand(scenario.inputs.a, problem.source, shape, base=scenario.base).decoded()
-    wide = make_values(scenario.inputs.a, shape, base=scenario.base)
-    return wide if problem.source == "fp32" else nm.decode(nm.encode(wide, problem.source), problem.source)
+    return judged(result, failures)
 
 
 def provenance() -> dict[str, str]:

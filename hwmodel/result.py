@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -76,11 +76,11 @@ class Result:
     question: str
     arch: Arch
     values: Values
-    expect: Expectation
     tiling: dict[str, Any]
     problem: dict[str, Any]
     trace_level: str
     """``full``, ``summary`` or ``off``: what the trace file of the run folder holds."""
+    expect: Expectation = Expectation(False)
     outputs: dict[str, np.ndarray[Any, Any]] = field(default_factory=dict)
     """Output codes by file stem: ``out``, ``out.scales``."""
     out_dtype: str = "fp32"
@@ -94,10 +94,6 @@ class Result:
     provenance: dict[str, str] = field(default_factory=dict)
     scenario: Scenario | None = None
     """What was simulated; needed to save a run folder."""
-
-    def with_expectation(self, stated: bool, failures: list[str]) -> Result:
-        """The same result with what was expected of it."""
-        return replace(self, expect=Expectation(stated, tuple(failures)))
 
     def save(self, folder: str | os.PathLike[str], write: tuple[str, ...] | None = None) -> Path:
         """Write the run folder (contract section 3); it appears whole. ``write`` names writers, None the usual ones."""

@@ -55,10 +55,11 @@ RULES: dict[str, Rule] = {
     "reference": Rule("errors numerics inputs problem", "numpy"),
     "result": Rule("errors numerics analysis arch program runs scenario trace", "numpy ml_dtypes"),
     "experiment": Rule(
-        "__version__ errors numerics neuron_mx inputs listing machine problem program reference result scenario sim "
+        "__version__ errors numerics inputs listing machine problem program quantising reference result scenario sim "
         "tiling units verdict",
         "numpy",
     ),
+    "quantising": Rule("errors numerics neuron_mx inputs problem reference result scenario units verdict"),
     "verdict": Rule("result", "numpy"),
     "runs": Rule("errors config experiment result scenario writers"),
     "explain": Rule(

@@ -14,9 +14,9 @@ from hwmodel.errors import InputError, ProgramError
 from hwmodel.inputs import read_bytes, read_codes
 from hwmodel.listing.base import Listing, Output
 from hwmodel.machine import Machine
-from hwmodel.result import Expectation, Result, Values
+from hwmodel.result import Result, Values
 from hwmodel.units.storage import Array
-from hwmodel.verdict import against_golden
+from hwmodel.verdict import against_golden, judged
 
 if TYPE_CHECKING:
     from hwmodel.scenario import Scenario
@@ -50,14 +50,12 @@ def run(
         outputs = _outputs(listing.outputs, found)
         verdict = _compare(found, listing.expected(), listing.order, outputs)
         failures += _against_golden(golden, outputs)
-    expect = scenario.expect
     peak = 0 if listing.operands is None else scenario.arch.peak_macs_per_cycle(*listing.operands)
     result = Result(
         name=scenario.name,
         question=scenario.question,
         arch=scenario.arch,
         values=verdict,
-        expect=Expectation(False),
         tiling=listing.summary,
         problem={"op": "program"},
         trace_level=trace_level,
@@ -71,12 +69,7 @@ def run(
         provenance=provenance,
         scenario=scenario,
     )
-    if expect.cycles is not None and result.cycles != expect.cycles:
-        failures.append(f"cycles: expected {expect.cycles}, not {result.cycles}")
-    if verdict.status == "mismatch" and expect.values == "bit_exact":
-        failures.append(f"values: expected bit_exact, not {verdict.mismatches} differences")
-    of_values = values == "check" and (expect.values is not None or expect.out is not None)
-    return result.with_expectation(expect.cycles is not None or of_values, failures)
+    return judged(result, failures)
 
 
 def _outputs(outputs: tuple[Output, ...], found: dict[str, Array]) -> dict[str, Array]:
