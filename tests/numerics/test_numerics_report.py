@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -33,11 +34,21 @@ def test_the_report_lists_every_format_and_counts_no_difference(
     assert "one case in 2000" in text
 
 
-def test_a_difference_is_found_and_ends_with_1(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    real = nm.encode
-    monkeypatch.setattr(nm, "encode", lambda *a, **k: real(*a, **k) ^ (a[1] == "fp8_e5m2"))
+@pytest.mark.parametrize(
+    ("name", "wrong", "row"),
+    [
+        ("encode", lambda real: lambda *a, **k: real(*a, **k) ^ (a[1] == "fp8_e5m2"), "fp8_e5m2"),
+        ("cast_out", lambda real: lambda *a, **k: real(*a, **k) ^ (a[1] == "int8"), "int8"),
+        ("dequantize", lambda real: lambda tensor: real(tensor) * np.float32(1 + (tensor.dtype == "hif4")), "hif4"),
+    ],
+)
+def test_a_difference_is_found_and_ends_with_1(
+    name: str, wrong: Any, row: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(nm, name, wrong(getattr(nm, name)))
     assert command.main(["-o", str(tmp_path), *QUICK]) == 1
-    assert "| fp8_e5m2 |" in (tmp_path / "report.md").read_text(encoding="utf-8")
+    rows = json.loads((tmp_path / "report.json").read_text(encoding="utf-8"))["conformance"]
+    assert {found["subject"] for found in rows if found["differences"]} == {row}
 
 
 def test_every_speed_case_runs_and_is_written(tmp_path: Path) -> None:
