@@ -18,11 +18,27 @@ class Transfer(NamedTuple):
 
 
 class Weights(NamedTuple):
-    """Weight load: ``rows`` (K) x ``columns`` of ``dtype`` into a copy of the array's weights."""
+    """Weight load: ``rows`` (K) x ``columns`` of ``dtype`` into a copy of the array's weights.
+
+    ``transpose``: the array will move data through them (`Transpose`) instead of multiplying.
+    """
 
     rows: int
     columns: int
     dtype: str
+    transpose: bool = False
+
+
+class Transpose(NamedTuple):
+    """Transpose mode of the PE array: data of ``rows`` partitions x ``columns`` elements moves through the weights.
+
+    ``a`` and ``b`` are the operand dtypes of weights and data. Nothing is multiplied.
+    """
+
+    rows: int
+    columns: int
+    a: str
+    b: str
 
 
 class Evacuate(NamedTuple):
@@ -35,4 +51,4 @@ class Evacuate(NamedTuple):
     elements: int
 
 
-Parameters = Transfer | Weights | Evacuate
+Parameters = Transfer | Weights | Transpose | Evacuate

@@ -17,7 +17,7 @@ from hwmodel.arch import Arch, Unit
 from hwmodel.config.arch import load_arch
 from hwmodel.config.resources import shipped_archs
 from hwmodel.program import Extract, Load, Matmul, Store
-from hwmodel.program.neuron import Evacuate, Transfer, Weights
+from hwmodel.program.neuron import Evacuate, Transfer, Transpose, Weights
 from hwmodel.trace import KINDS
 from hwmodel.units import STORAGES, UNITS
 
@@ -49,7 +49,10 @@ def growing(kind: str, spec: Any) -> list[list[NamedTuple]]:
             [Transfer(64, 32 * s, 2048 * s, 0) for s in SIZES],
             [Transfer(128, 64 * s, 0, 8192 * s) for s in SIZES],
         ],
-        "pe": cube + [[Weights(s, s, dtype) for s in SIZES] for dtype in dtypes],
+        "pe": cube
+        + [[Weights(s, s, dtype, transpose) for s in SIZES] for dtype in dtypes for transpose in (False, True)]
+        + [[Transpose(s, 48, dtype, dtype) for s in SIZES] for dtype in dtypes]
+        + [[Transpose(48, s, dtype, dtype) for s in SIZES] for dtype in dtypes],
         "vector": [[Evacuate(what, s) for s in SIZES] for what in getattr(spec, "elements_per_cycle", ())],
         "scalar": [[Evacuate(what, s) for s in SIZES] for what in getattr(spec, "elements_per_cycle", ())],
     }[kind]
@@ -140,7 +143,12 @@ def changed(spec: BaseModel, path: tuple[str, ...], value: Any) -> Any:
 def direction(path: tuple[str, ...]) -> int:
     """+1: more of it takes longer; -1: takes less; 0: no such promise."""
     rates = any("_per_cycle" in step for step in path) or path[-1] == "k_per_fractal"
-    more = path[-1].endswith("_cycles") or path[-1] in ("passes", "partial_granule_factor", "min_elements")
+    more = path[-1].endswith("_cycles") or path[-1] in (
+        "passes",
+        "transpose_passes",
+        "partial_granule_factor",
+        "min_elements",
+    )
     return -1 if rates else 1 if more and "throttle" not in path else 0
 
 

@@ -202,6 +202,48 @@ def test_several_tiles_are_transposed_one_by_one_n013() -> None:
     assert np.array_equal(np.concatenate([found["t0"], found["t1"]]), found["x"].T)
 
 
+@pytest.mark.parametrize(
+    ("dtype", "change", "words"),
+    [
+        ("float8e5", {"perf_mode": 1}, "perf_mode: expected none in transpose mode"),
+        ("uint8", {"weights_zero": {"value": 3, "valid": True}}, "weights_zero: expected none in transpose mode"),
+        ("uint8", {"ifmap_zero": {"value": 0, "valid": True}}, "ifmap_zero: expected none in transpose mode"),
+    ],
+)
+def test_what_belongs_to_products_does_not_go_with_a_transpose(dtype: str, change: dict[str, Any], words: str) -> None:
+    """Refused by the machine; without legality it changes nothing, as in the requirement's transpose."""
+    stored = np.random.RandomState(1).randint(0, 100, (32, 16))
+    tensors, (instruction,) = transposing(32, 16, stored, dtype)
+    assert words in refused(tensors, [{**instruction, **change}], TRN2)
+    found = left(tensors, [{**instruction, **change}], TRN2, legality="off")
+    assert np.array_equal(found["acc"], found["x"].T)
+
+
+def test_a_transpose_adds_to_nothing_and_has_128_columns_at_most() -> None:
+    tensors, (instruction,) = transposing(32, 16, np.zeros((32, 16), np.int64), "bfloat16")
+    again = {**instruction, "start": False, "accumulate": True}
+    for how in ("arch", "off"):
+        text = refused(tensors, [instruction, again], TRN2, legality=how)
+        assert "instruction 1 (matmult): adds to acc [16, 32] bfloat16 in psum, where somebody wrote" in text
+    wide, instructions = transposing(32, 129, np.zeros((32, 129), np.int64), "bfloat16")
+    wide["w"] = sbuf("bfloat16", 100, 129, init=normal(1))
+    wide["acc"] = psum(100, 32, dtype="bfloat16")
+    assert "weights: expected at most 128 columns, not 129" in refused(wide, instructions, TRN2)
+    left(wide, instructions, TRN2, legality="off")
+
+
+@pytest.mark.parametrize("dtype", ["float32r", "float32"])
+def test_a_transpose_shortens_nothing(dtype: str) -> None:
+    """Weights of two ones a row add two elements whole, 1 + 2^-20; a product of float32r would lose it."""
+    tensors = {
+        "x": sbuf(dtype, 1, 2, init=[[1.0, 2.0**-20]]),
+        "w": sbuf(dtype, 1, 2, init=[[1.0, 1.0]]),
+        "acc": psum(1, 1, dtype=dtype),
+    }
+    found = left(tensors, [matmult(transpose=True)], TRN2)
+    assert fp32(found["acc"])[0, 0] == 1 + 2.0**-20
+
+
 def test_fp32r_needs_fp32r_n014() -> None:
     tensors = {**dense(4, 2, 3, dtype="float32r"), "w": sbuf("float32", 4, 2, init=normal(1))}
     for how in ("arch", "off"):

@@ -26,7 +26,7 @@ from neuron_programs import (
 from hwmodel.config.arch import load_arch
 from hwmodel.experiment import prepare, run
 from hwmodel.program.instructions import Matmul
-from hwmodel.program.neuron import Evacuate, Transfer, Weights
+from hwmodel.program.neuron import Evacuate, Transfer, Transpose, Weights
 from hwmodel.result import Result
 from hwmodel.trace import Row, check_well_formed
 from hwmodel.units.neuron import dma, evacuate, pe
@@ -81,6 +81,47 @@ def test_a_matmul_takes_max_of_64_or_columns_and_rows(name: str, params: Matmul,
     assert pe.cycles(spec, params) == streaming + spec.swap_cycles + spec.latency_cycles
 
 
+@pytest.mark.parametrize("name", [TRN2, TRN3])
+@pytest.mark.parametrize(
+    ("dtype", "rows", "columns", "streaming"),
+    [
+        ("bf16", 128, 128, 128),
+        ("bf16", 32, 128, 64),
+        ("bf16", 32, 48, 48),
+        ("bf16", 100, 16, 100),
+        ("fp32", 128, 128, 256),
+        ("fp32", 32, 128, 128),
+        ("fp32r", 128, 128, 128),
+        ("fp8_e5m2", 128, 64, 128),
+    ],
+)
+def test_a_transpose_takes_max_of_partitions_and_64_or_elements(
+    name: str, dtype: str, rows: int, columns: int, streaming: int
+) -> None:
+    """max(P, min(64, F)) PE cycles of data [P, F], twice that for fp32 (hardware facts 2.1)."""
+    spec = ARCHS[name].unit("pe")
+    params = Transpose(rows, columns, dtype, dtype)
+    assert pe.streaming_cycles(spec, params) == streaming + spec.swap_cycles
+    assert pe.cycles(spec, params) == streaming + spec.swap_cycles + spec.latency_cycles
+    assert pe.UNIT.macs(params) == 0
+
+
+def test_fp32_data_moves_in_half_the_passes_of_a_product() -> None:
+    """A transpose of [96, 40] float32 on trn2: 2 x 96 cycles and its weights 2 x 40 / 4, a product four passes."""
+    tensors = {
+        "x": sbuf("float32", 96, 40, init=normal(1)),
+        "w": sbuf("float32", 40, 40, init={"kind": "identity"}),
+        "acc": psum(40, 96),
+    }
+    outcome = result(tensors, [matmult(transpose=True)], TRN2, overrides={"arch.units.pe.throttle": None})
+    assert outcome.values.status == "bit_exact"
+    moving, weights = row(outcome, "PE"), row(outcome, "PEW")
+    assert [int(end - start) // 10 for start, end in ((moving.starts[0], moving.ends[0]),)] == [2 * 96 + 10 + 400]
+    assert int(weights.ends[0] - weights.starts[0]) // 10 == 2 * 10
+    assert outcome.stats is not None
+    assert outcome.stats.macs == 0
+
+
 def test_mx_contracts_four_times_as_much_in_the_same_time() -> None:
     spec = ARCHS[TRN3].unit("pe")
     for dtype in ("mxfp8_e4m3", "mxfp4_e2m1"):
@@ -102,6 +143,7 @@ def test_128_weight_columns_load_in_32_cycles() -> None:
     assert pe.cycles(spec, Weights(128, 128, "bf16")) == 32
     assert pe.cycles(spec, Weights(128, 128, "fp32")) == 128
     assert pe.cycles(spec, Weights(128, 5, "bf16")) == 2
+    assert pe.cycles(spec, Weights(128, 128, "fp32", transpose=True)) == 64
 
 
 PUBLISHED_SHARE = {

@@ -124,7 +124,7 @@ def _rate(dtype: NeuronDtype, arch: Arch) -> str:
 def _multiply(step: Step, action: Multiply, copy: int, arch: Arch) -> tuple[_Draft, _Draft]:
     weights, ifmap, dst = action.weights, action.ifmap, action.dst
     rows = action.gather.rows if action.gather is not None else weights.rows
-    columns = min(action.p, 128)
+    columns = min(action.k if action.transpose else action.p, 128)
     held = Tile(
         "weights", copy * COPY_BYTES, COPY_BYTES, weights.dtype.name, rows, weights.cols, "ND", "data",
         (rows, weights.cols), 0,
@@ -133,7 +133,8 @@ def _multiply(step: Step, action: Multiply, copy: int, arch: Arch) -> tuple[_Dra
     reads += [region.part for region in (action.weights_scales, action.gather) if region is not None]
     how = WeightsValues(scales=action.weights_scales is not None, gather=action.gather is not None)
     a, b = _rate(weights.dtype, arch), _rate(ifmap.dtype, arch)
-    load = _Draft("load_weights", "PEW", params.Weights(rows, columns, a), tuple(reads), (held,), how, step, last=False)
+    held_as = params.Weights(rows, columns, a, action.transpose)
+    load = _Draft("load_weights", "PEW", held_as, tuple(reads), (held,), how, step, last=False)
     reads = [whole(held), ifmap.part]
     reads += [region.part for region in (action.ifmap_scales, action.tags) if region is not None]
     values = MatmultValues(
@@ -155,7 +156,9 @@ def _multiply(step: Step, action: Multiply, copy: int, arch: Arch) -> tuple[_Dra
         if (first, length, partition, count) != (dst.offset, dst.size, dst.partition, dst.rows):
             size = (count, length // 4)
             writes += (Tile("psum", first, length, "float32", *size, "ND", "acc", size, partition),)
-    what = Matmul(action.p, action.k, action.n, a, b, action.adds)
+    what: Matmul | params.Transpose = Matmul(action.p, action.k, action.n, a, b, action.adds)
+    if action.transpose:
+        what = params.Transpose(action.n, action.k, a, b)
     return load, _Draft(step.op, "PE", what, tuple(reads), writes, values, step, first=False)
 
 

@@ -171,6 +171,8 @@ class Reference:
         if action.opcode == 95:
             slots = self.get((action.weights_scales if weights else action.ifmap_scales) or region)
             return _mx_rows(wide, slots)
+        if action.transpose:
+            return wide  # the rest belongs to products
         if action.fp32r_bits is not None:
             wide = shorten(wide, action.fp32r_bits)
         if action.mode:

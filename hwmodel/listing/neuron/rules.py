@@ -81,12 +81,24 @@ def _multiply(action: Multiply, arch: Arch) -> None:
     if action.opcode == 9:
         _feature(arch, "sparse", "a structured sparse matmul")
     if action.transpose:
-        _feature(arch, "transpose", "the transpose variant")
+        _transpose(action, arch)
     if action.mode:
         _feature(arch, "double_row", f"perf_mode {action.mode}")
         for region in (action.ifmap, action.weights):
             if region.dtype.bytes != 1 or not region.dtype.is_float:
                 raise InputError(f"perf_mode {action.mode}: expected FP8 operands, not {region}")
+
+
+def _transpose(action: Multiply, arch: Arch) -> None:
+    """It moves data: what else changes operands goes with products only."""
+    _feature(arch, "transpose", "the transpose variant")
+    for name, given in (
+        ("perf_mode", action.mode or None),
+        ("weights_zero", action.weights_zero),
+        ("ifmap_zero", action.ifmap_zero),
+    ):
+        if given is not None:
+            raise InputError(f"{name}: expected none in transpose mode, which moves data, not {given}")
 
 
 def _feature(arch: Arch, name: str, what: str) -> None:
@@ -104,8 +116,9 @@ def _extents(action: Multiply, arch: Arch) -> None:
     if action.n > pe.max_moving:
         why = "one matmul writes one PSUM bank" if pe.max_moving * 4 == BANK_BYTES else "all PSUM banks"
         raise InputError(f"ifmap: expected at most {pe.max_moving} moving rows on {arch.name} ({why}), not {action.n}")
-    if action.p > MOST_WEIGHT_COLUMNS:
-        raise InputError(f"weights: expected at most {MOST_WEIGHT_COLUMNS} columns, not {action.p}")
+    columns = action.k if action.transpose else action.p
+    if columns > MOST_WEIGHT_COLUMNS:
+        raise InputError(f"weights: expected at most {MOST_WEIGHT_COLUMNS} columns, not {columns}")
     dst = action.dst
     last = (dst.offset + dst.size - 1) // BANK_BYTES
     if last != dst.offset // BANK_BYTES and "psum_multibank" not in arch.spec.features:

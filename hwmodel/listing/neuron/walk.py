@@ -135,6 +135,10 @@ class Walk:
             )
         if not start:
             action = action._replace(adds=dst.space == "psum" and bool(self._bytes(dst).any()))
+            if action.transpose and action.adds:
+                raise InputError(
+                    f"adds to {dst}, where somebody wrote: a transpose moves data and adds nothing (start: true)"
+                )
         for bank in _banks(dst):
             found = self._groups_in(bank, dst.partition, dst.rows)
             if not found:

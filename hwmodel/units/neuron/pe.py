@@ -1,7 +1,8 @@
 """The PE array: a matmul streams the moving rows through weights that were loaded beside the matmul before it.
 
-Streaming takes ``max(min(64, weight columns), moving rows)`` cycles of the PE clock, times the passes of the dtype;
-the results are in PSUM some time after the last row went in (hardware facts 2.1).
+Streaming takes ``max(min(64, weight columns), moving rows)`` cycles of the PE clock, times the passes of the dtype; a
+transpose of data [P, F] ``max(P, min(64, F))``, times its passes in that mode. The results are in PSUM some time after
+the last row went in (hardware facts 2.1).
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from typing import Any, Literal
 from pydantic import Field
 
 from hwmodel.program.instructions import Instruction, Matmul
-from hwmodel.program.neuron import Weights
+from hwmodel.program.neuron import Transpose, Weights
 from hwmodel.quantities import ceil_div
 from hwmodel.units.base import Cycles, Pace, Rate, Spec, Timing, UnitKind, UnitSpec
 from hwmodel.units.neuron import matmul as values
@@ -27,6 +28,11 @@ class PeOperand(Spec):
 
     k: int = Field(gt=0, description="K that one instruction contracts")
     passes: int = Field(default=1, gt=0, description="times that the moving rows are streamed (fp32 is split)")
+    transpose_passes: int = Field(default=1, gt=0, description="the same in transpose mode")
+
+    def passes_of(self, *, transpose: bool) -> int:
+        """Times that the rows are streamed in a mode."""
+        return self.transpose_passes if transpose else self.passes
 
 
 class ThrottleSpec(Spec):
@@ -52,22 +58,25 @@ class PeSpec(UnitSpec):
     throttle: ThrottleSpec | None = None
 
 
-def streaming_cycles(spec: PeSpec, params: Matmul) -> int:
-    """Cycles that one matmul takes the array: passes x max(min(64, columns), moving rows), and the swap."""
-    passes = max(spec.operands[params.a].passes, spec.operands[params.b].passes)
-    return passes * max(min(spec.min_columns, params.m), params.n) + spec.swap_cycles
+def streaming_cycles(spec: PeSpec, params: Matmul | Transpose) -> int:
+    """Cycles that one instruction takes the array: passes x the rows that stream, and the swap."""
+    transpose = isinstance(params, Transpose)
+    passes = max(spec.operands[side].passes_of(transpose=transpose) for side in (params.a, params.b))
+    columns, rows = (params.columns, params.rows) if isinstance(params, Transpose) else (params.m, params.n)
+    return passes * max(min(spec.min_columns, columns), rows) + spec.swap_cycles
 
 
-def timing(spec: PeSpec, params: Matmul | Weights) -> Timing:
-    """A weight load ends when the copy is complete; a matmul when its last row has come through the array."""
+def timing(spec: PeSpec, params: Matmul | Transpose | Weights) -> Timing:
+    """A weight load ends when the copy is complete; the others when their last row has come through the array."""
     if isinstance(params, Weights):
-        load = spec.operands[params.dtype].passes * ceil_div(params.columns, spec.weight_columns_per_cycle)
+        passes = spec.operands[params.dtype].passes_of(transpose=params.transpose)
+        load = passes * ceil_div(params.columns, spec.weight_columns_per_cycle)
         return Timing(load, load)
     issue = streaming_cycles(spec, params)
     return Timing(issue, issue + spec.latency_cycles)
 
 
-def cycles(spec: PeSpec, params: Matmul | Weights) -> int:
+def cycles(spec: PeSpec, params: Matmul | Transpose | Weights) -> int:
     """From the first weight or row until everything is where it belongs."""
     return timing(spec, params).before
 
