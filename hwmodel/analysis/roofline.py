@@ -48,7 +48,7 @@ def _dma(spec: Any, params: Any, _arch: Arch) -> Moved:
 def _evacuate(spec: Any, params: Any, arch: Arch) -> Moved:
     buffer = arch.spec.buffers.get("psum")
     size = SUM_BYTES * params.elements * (buffer.partitions if buffer else 1)
-    return Moved(size, params.elements / Fraction(spec.elements_per_cycle[params.what]))
+    return Moved(size, params.elements / Fraction(spec.rate(params)))
 
 
 SUM_BYTES = 4

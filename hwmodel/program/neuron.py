@@ -41,14 +41,24 @@ class Transpose(NamedTuple):
     b: str
 
 
+class Access(NamedTuple):
+    """What an engine reads or writes: buffer and Neuron dtype, on which its rate depends."""
+
+    space: str
+    dtype: str
+
+
 class Evacuate(NamedTuple):
     """An instruction of the Vector or Scalar engine on ``elements`` of each partition.
 
-    ``what`` names its cost: ``copy``, ``add`` (one input in PSUM), ``quantize``, ``accumulate``, ``read_accumulator``.
+    ``what`` names its cost: ``copy``, ``add``, ``quantize``, ``accumulate``, ``reset``, ``read_accumulator``;
+    ``inputs`` and ``output`` are its operands in SBUF and PSUM.
     """
 
     what: str
     elements: int
+    inputs: tuple[Access, ...] = ()
+    output: Access | None = None
 
 
 Parameters = Transfer | Weights | Transpose | Evacuate

@@ -17,7 +17,7 @@ from hwmodel.arch import Arch, Unit
 from hwmodel.config.arch import load_arch
 from hwmodel.config.resources import shipped_archs
 from hwmodel.program import Extract, Load, Matmul, Store
-from hwmodel.program.neuron import Evacuate, Transfer, Transpose, Weights
+from hwmodel.program.neuron import Access, Evacuate, Transfer, Transpose, Weights
 from hwmodel.trace import KINDS
 from hwmodel.units import STORAGES, UNITS
 
@@ -32,6 +32,15 @@ def growing(kind: str, spec: Any) -> list[list[NamedTuple]]:
         for dtype in dtypes
         for axis in range(3)
         for accumulate in (False, True)
+    ]
+    engine = [
+        [Evacuate(what, s * scale, (Access(first, dtype), *rest), Access(output, dtype)) for s in SIZES]
+        for what in (getattr(spec, "elements_per_cycle", ()) if kind in ("vector", "scalar") else ())
+        for scale in (1, 16)
+        for first in ("sbuf", "psum")
+        for output in ("sbuf", "psum")
+        for dtype in ("float32", "bfloat16", "float8e5")
+        for rest in ((), (Access("sbuf", dtype),))
     ]
     return {
         "tload": [[Load(64 * s, 1, 64 * s, 0) for s in SIZES], [Load(8192, 1, 8192, 8192 - 64 * s) for s in SIZES]],
@@ -53,8 +62,8 @@ def growing(kind: str, spec: Any) -> list[list[NamedTuple]]:
         + [[Weights(s, s, dtype, transpose) for s in SIZES] for dtype in dtypes for transpose in (False, True)]
         + [[Transpose(s, 48, dtype, dtype) for s in SIZES] for dtype in dtypes]
         + [[Transpose(48, s, dtype, dtype) for s in SIZES] for dtype in dtypes],
-        "vector": [[Evacuate(what, s) for s in SIZES] for what in getattr(spec, "elements_per_cycle", ())],
-        "scalar": [[Evacuate(what, s) for s in SIZES] for what in getattr(spec, "elements_per_cycle", ())],
+        "vector": engine,
+        "scalar": engine,
     }[kind]
 
 

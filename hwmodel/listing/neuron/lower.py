@@ -78,11 +78,11 @@ def _other(step: Step) -> _Draft:
         return _Draft(step.op, engine, what, (_operand(action.src),), (_target(action.dst),), None, step)
     if isinstance(action, Move):
         reads = tuple(_operand(source) for source in action.sources)
-        what = params.Evacuate("copy" if len(action.sources) == 1 else "add", action.dst.cols)
+        what = _work("copy" if len(action.sources) == 1 else "add", action.dst.cols, action.sources, action.dst)
         values = MoveValues(_cast(action))
         return _Draft(step.op, ENGINES[action.engine], what, reads, (_target(action.dst),), values, step)
     if isinstance(action, Quantise):
-        what = params.Evacuate("quantize", action.src.cols)
+        what = _work("quantize", action.src.cols, (action.src,), action.data)
         values = QuantiseValues(action.rule, action.nan_suppress, action.lanes)
         writes = (action.data.tile, action.scales.tile)
         return _Draft(step.op, "DVE", what, (action.src.part,), writes, values, step)
@@ -90,8 +90,13 @@ def _other(step: Step) -> _Draft:
         return _accumulate(step, action)
     assert isinstance(action, ReadOut)
     held = _accumulator(action.dst.partition, action.dst.rows)
-    what = params.Evacuate("read_accumulator", 1)
+    what = _work("read_accumulator", 1, (), action.dst)
     return _Draft(step.op, "ACT", what, (whole(held),), (_target(action.dst),), MoveValues(None), step)
+
+
+def _work(what: str, elements: int, inputs: tuple[Region, ...], output: Region | None) -> params.Evacuate:
+    found = tuple(params.Access(region.space, region.dtype.name) for region in inputs)
+    return params.Evacuate(what, elements, found, output and params.Access(output.space, output.dtype.name))
 
 
 def _accumulator(partition: int, rows: int) -> Tile:
@@ -100,12 +105,13 @@ def _accumulator(partition: int, rows: int) -> Tile:
 
 def _accumulate(step: Step, action: Accumulate) -> _Draft:
     held = _accumulator(*action.partitions)
+    reduced = action.src if action.command.reduces else None
     reads: tuple[Operand, ...] = () if action.fresh else (whole(held),)
-    if action.src is not None and action.command.reduces:
-        reads = (action.src.part, *reads)
+    if reduced is not None:
+        reads = (reduced.part, *reads)
     begin = action.immediate if action.command.loads else 0.0 if action.command.zeroes else None
     values = AccumulateValues(action.alu_op, begin, action.command.reduces, not action.fresh)
-    what = params.Evacuate("accumulate", action.src.cols if action.src is not None else 1)
+    what = _work("reset", 1, (), None) if reduced is None else _work("accumulate", reduced.cols, (reduced,), None)
     return _Draft(step.op, "ACT", what, reads, (held,), values, step)
 
 

@@ -15,7 +15,7 @@ from hwmodel.neuron_mx import BLOCK_ROWS
 from hwmodel.problem import Accumulate, order_of
 from hwmodel.program.instructions import Cast, Instruction, Matmul, Order, Signal, Wait
 from hwmodel.program.memory import Operand, Part, Tile, Window, whole
-from hwmodel.program.neuron import Evacuate, Transfer, Weights
+from hwmodel.program.neuron import Access, Evacuate, Transfer, Weights
 from hwmodel.quantities import ceil_div
 from hwmodel.tiling.neuron.geometry import PARTITIONS, SUM_BYTES, TILE_M, Geometry, Span
 from hwmodel.units.neuron.evacuate_values import MoveValues
@@ -55,6 +55,7 @@ class Emitter:
         self.copies = [Slot(f"weights{copy}", copy * TILE_M * SUM_BYTES) for copy in range(COPIES)]
         self._tile = lru_cache(None)(self._make_tile)
         self._params = lru_cache(None)(Matmul)
+        self._work = lru_cache(None)(Evacuate)
         self._flags = lru_cache(None)(lambda name: ((Wait(name),), (Signal(name),)))
         self._multiply_values = (
             MatmultValues(order=self.order, start=True, scaled=geometry.scaled),
@@ -202,9 +203,11 @@ class Emitter:
             reads = (add, *reads)
         waits = self.use(bank) + waits
         what = "copy" if add is None else "add"
+        inputs = tuple(Access(part.tile.space, part.tile.dtype) for part in reads if isinstance(part, Part))
+        params = self._work(what, n, inputs, Access(target.tile.space, target.tile.dtype))
         values = MoveValues(self.cast if cast else None)
         self.emit(
-            what, ENGINES[engine], Evacuate(what, n), reads, target.tile,
+            what, ENGINES[engine], params, reads, target.tile,
             waits=waits, sets=sets, values=values, label=label,
         )  # fmt: skip
 
