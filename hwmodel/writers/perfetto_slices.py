@@ -22,6 +22,8 @@ from hwmodel.writers.lanes import TIMED_KINDS, lane, maxima, queues
 
 WINDOWS = 2000
 """Most windows of a row at the summary level."""
+LEAST_WINDOWS = 20
+"""Windows of a run with few instructions; in between, as many as the row with most instructions has of them."""
 
 
 encode = json.JSONEncoder(ensure_ascii=False, check_circular=False).encode
@@ -157,7 +159,8 @@ class SummarySlices:
         assert result.trace is not None
         self.clock = clock
         self.trace = result.trace
-        self.edges = window_edges(self.trace.end, WINDOWS)
+        longest = max((len(row.instructions) for row in self.trace.rows), default=0)
+        self.edges = window_edges(self.trace.end, min(WINDOWS, max(LEAST_WINDOWS, longest)))
 
     def row(self, row: Row, tid: int) -> Iterator[str]:
         """One to three slices a window, and the share of busy time as a counter."""

@@ -169,6 +169,13 @@ def test_the_summary_level_is_small_and_exact(long: Result, events: Read, monkey
     assert not [event for event in found if event["ph"] in "sf"]
 
 
+def test_a_short_run_has_no_more_windows_than_its_longest_row_has_instructions(timed: Result, events: Read) -> None:
+    assert timed.trace is not None
+    most = max(len(row.instructions) for row in timed.trace.rows)
+    found = slices(events(replace(timed, trace_level="summary")))
+    assert all(len(row) <= 3 * max(perfetto_slices.LEAST_WINDOWS, most) for row in found.values())
+
+
 def test_parallel_rows_become_queues(parallel: Result, events: Read) -> None:
     found = events(parallel)
     threads = [event["args"]["name"] for event in found if event["ph"] == "M" and event["name"] == "thread_name"]
