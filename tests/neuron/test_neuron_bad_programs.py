@@ -83,6 +83,41 @@ BAD: dict[str, tuple[dict[str, Any], list[dict[str, Any]], str, tuple[str, ...]]
     "reading a bank before its stop": (
         with_copy(), [matmult(stop=False), COPY], TRN2, ("bank 0", "before the stop", "stop: true"),
     ),
+    "a group without its stop": (
+        with_copy(), [matmult(stop=False)], TRN2,
+        ("group that instruction 1 started in bank 0", "lacks its stop when the program ends", "stop: true"),
+    ),
+    "a group whose stop was not its last matmul": (
+        with_copy(),
+        [matmult(stop=False), matmult(start=False, stop=True), matmult(start=False, accumulate=True, stop=False)], TRN3,
+        ("group that instruction 1 started in bank 0", "lacks its stop"),
+    ),
+    "a copy into an open group": (
+        with_copy(y=sbuf("float32", 8, 6, init=normal(4))),
+        [matmult(stop=False), {"op": "copy", "src": "y", "dst": "acc"}], TRN3,
+        ("writes acc [8, 6] float32 in psum, bank 0", "open group that instruction 1 started", "stop: true"),
+    ),
+    "a copy into a part of an open group": (
+        with_copy(y=sbuf("float32", 8, 1, init=normal(4))),
+        [matmult(stop=False), {"op": "copy", "src": "y", "dst": {"tensor": "acc", "cols": [5, 1]}}], TRN2,
+        ("writes acc[0:8, 5:6]", "open group"),
+    ),
+    "an accumulator read out into an open group": (
+        with_copy(y=sbuf("float32", 8, 6, init=normal(4))),
+        [{"op": "engine_accumulate", "command": "zero_accumulate", "src": "y"}, matmult(stop=False),
+         {"op": 5, "dst": {"tensor": "acc", "cols": [0, 1]}}], TRN2,
+        ("writes acc[0:8, 0:1]", "open group that instruction 2 started"),
+    ),
+    "a sum with what an engine left in PSUM": (
+        with_copy(y=sbuf("float32", 8, 6, init=normal(4))),
+        [{"op": "copy", "src": "y", "dst": "acc"}, matmult(start=False, accumulate=True)], TRN2,
+        ("adds to acc [8, 6] float32 in psum, which an engine wrote", "neuron_trn2", "undefined", "start: true"),
+    ),
+    "a sum with one element that an engine left in PSUM": (
+        with_copy(y=sbuf("float32", 8, 1, init=normal(4))),
+        [matmult(), {"op": "copy", "src": "y", "dst": {"tensor": "acc", "cols": [3, 1]}}, matmult(start=False)], TRN2,
+        ("which an engine wrote",),
+    ),
     "moving size over 512": (
         {**dense(16, 8, 513), "acc": psum(8, 513)}, [matmult()], TRN2, ("at most 512 moving rows", "not 513"),
     ),
@@ -166,6 +201,9 @@ def test_legality_off_runs_the_value_model_of_the_requirement() -> None:
         "a start partition that engines cannot reach",
         "a sum of two tensors in PSUM",
         "a start in the bank of an open group",
+        "a group without its stop",
+        "a copy into an open group",
+        "a sum with what an engine left in PSUM",
     )
     for what in beyond:
         tensors, instructions, arch, _ = BAD[what]
@@ -175,6 +213,35 @@ def test_legality_off_runs_the_value_model_of_the_requirement() -> None:
 def test_a_group_that_nobody_says_the_end_of_may_be_read() -> None:
     left(with_copy(), [matmult(), COPY], TRN2)
     left(with_copy(), [matmult(stop=False), matmult(start=False, accumulate=True, stop=True), COPY], TRN2)
+
+
+def test_a_group_that_started_again_or_has_its_stop_is_over_at_the_end() -> None:
+    left(with_copy(), [matmult(stop=False), matmult(start=False, stop=True)], TRN2)
+    left(with_copy(), [matmult(), matmult(start=False, accumulate=True)], TRN2)  # nobody said anything
+
+
+def test_an_engine_may_write_beside_an_open_group_and_over_a_finished_one() -> None:
+    tensors = with_copy(
+        acc=psum(8, 6, bank=0), beside=psum(8, 6, bank=0, offset=24), y=sbuf("float32", 8, 6, init=normal(4))
+    )
+    last = matmult(start=False, accumulate=True, stop=True)
+    found = left(tensors, [matmult(stop=False), {"op": "copy", "src": "y", "dst": "beside"}, last], TRN2)
+    assert np.array_equal(found["beside"], found["y"])
+    over = [matmult(stop=True), {"op": "copy", "src": "y", "dst": "acc"}]
+    assert np.array_equal(left(tensors, over, TRN2)["acc"], found["y"])
+
+
+def test_a_start_clears_what_an_engine_left_and_trn3_adds_to_it() -> None:
+    """Undefined on v2 and v3 only (hardware facts 3); contents from the start of the program are nobody's."""
+    tensors = with_copy(y=sbuf("float32", 8, 6, init=integers(4)), x=sbuf("bfloat16", 16, 6, init=integers(5)))
+    tensors["w"] = sbuf("bfloat16", 16, 8, init=integers(6))
+    copy = {"op": "copy", "src": "y", "dst": "acc"}
+    plain = fp32(left(tensors, [matmult()], TRN2)["acc"])
+    assert np.array_equal(fp32(left(tensors, [copy, matmult()], TRN2)["acc"]), plain)
+    added = left(tensors, [copy, matmult(start=False, accumulate=True)], TRN3)
+    assert np.array_equal(fp32(added["acc"]), plain + fp32(added["y"]))
+    tensors["acc"]["init"] = {"kind": "constant", "value": 2.0}
+    assert np.array_equal(fp32(left(tensors, [matmult(start=False)], TRN2)["acc"]), plain + 2)
 
 
 def test_errors_have_the_line_of_the_instruction(tmp_path: Path) -> None:

@@ -382,7 +382,7 @@ def test_engines_keep_their_own_clocks() -> None:
 
 # -- overlap -----------------------------------------------------------------------------------------------------------
 
-CHAIN = [matmult(stop=False)] + [matmult(start=False, accumulate=True)] * 7
+CHAIN = [matmult()] + [matmult(start=False, accumulate=True)] * 7
 
 
 def test_weight_loads_hide_behind_the_running_matmul() -> None:

@@ -17,6 +17,7 @@ from hwmodel.errors import ConfigError, InputError, ProgramError
 from hwmodel.listing.neuron import model as m
 from hwmodel.listing.neuron import rules
 from hwmodel.listing.neuron.build import build
+from hwmodel.listing.neuron.groups import Groups
 from hwmodel.listing.neuron.isa import Operation, operation
 from hwmodel.listing.neuron.places import BANK_BYTES, Place, Region, place_all
 from hwmodel.listing.neuron.steps import Accumulate, Multiply, Quantise, ReadOut, Step
@@ -43,11 +44,14 @@ class Walk:
                 self._written[f"dram.{place.name}"] = np.zeros((place.rows, place.cols * place.dtype.bytes), np.bool_)
             if place.model.init is not None:
                 self._mark(_whole(place))
-        self._groups: list[_Group] = []
+        self._groups = Groups()
+        self._by_engine = np.zeros((PARTITIONS, arch.buffer_bytes("psum")), np.bool_)
+        """Bytes of PSUM that an engine wrote last, not a matmul."""
         self._fresh = set(range(PARTITIONS))
         self._accumulated: set[int] = set()
         for number, given in enumerate(program.instructions):
             self._step(number, dict(given))
+        self._ends()
         for place in self.places.values():  # those that no instruction uses
             try:
                 self._inside(_whole(place))
@@ -92,7 +96,10 @@ class Walk:
                 if region.space == "dram":
                     raise InputError(f"{region}: the PE array does not reach DRAM; load and store move to and from it")
         elif self.strict:
-            self._closed(action)
+            for region in Step(number, "", action).reads:
+                self._groups.check_read(region)
+            for region in Step(number, "", action).writes:
+                self._groups.check_write(region)
         waits = tuple((wait.semaphore, wait.at_least) for wait in fields.waits)
         sets = tuple((each.semaphore, each.amount) for each in fields.sets)
         step = Step(number, found.name, action, waits, sets)
@@ -112,6 +119,17 @@ class Walk:
                 f"{region} reaches bank {last}: PSUM has banks 0 to {there // BANK_BYTES - 1} of {BANK_BYTES} bytes"
             )
 
+    def _ends(self) -> None:
+        """No group may wait for more when the program is over."""
+        group = self._groups.left_open()
+        if self.strict and group is not None:
+            raise ProgramError(
+                group.last,
+                self.steps[group.last].op,
+                f"the group that instruction {group.started} started in bank {group.bank} lacks its stop when the "
+                "program ends: its last matmul says stop: true",
+            )
+
     # -- PSUM --------------------------------------------------------------------------------------------------------
 
     def _psum(self, number: int, action: Multiply, fields: m.MatmulModel) -> Multiply:
@@ -127,52 +145,37 @@ class Walk:
                     f"not {fields.clear_banks_log2}"
                 )
             action = self._cleared(action, fields)
-            self._begins(action, strict=self.strict and forced is None)
+            assert action.clear is not None
+            self._groups.cleared(action.clear, action.partitions, strict=self.strict and forced is None)
         elif self.strict and forced is None and not self._all_written(dst):
             raise InputError(
                 f"adds to {dst}, to which no start wrote: the first matmul of a group needs start: true"
                 " (start clears the bank, accumulate adds to it)"
             )
         if not start:
+            self._may_add(dst)
             action = action._replace(adds=dst.space == "psum" and bool(self._bytes(dst).any()))
             if action.transpose and action.adds:
                 raise InputError(
                     f"adds to {dst}, where somebody wrote: a transpose moves data and adds nothing (start: true)"
                 )
-        for bank in _banks(dst):
-            found = self._groups_in(bank, dst.partition, dst.rows)
-            if not found:
-                found = [_Group(number, bank, dst.partition, dst.rows)]
-                self._groups += found
-            for group in found:
-                group.stop = group.stop if fields.stop is None else fields.stop
+        self._groups.multiplied(number, dst, fields.stop)
         return action
-
-    def _groups_in(self, bank: int, partition: int, rows: int) -> list[_Group]:
-        """Groups that use some of these partitions of a bank."""
-        return [
-            group
-            for group in self._groups
-            if group.bank == bank and group.partition < partition + rows and partition < group.partition + group.rows
-        ]
-
-    def _begins(self, action: Multiply, *, strict: bool) -> None:
-        """A start ends the groups whose sums it clears, which must have had their last matmul."""
-        assert action.clear is not None
-        (first, length), (partition, rows) = action.clear, action.partitions
-        for bank in range(first // BANK_BYTES, (first + length) // BANK_BYTES):
-            for group in self._groups_in(bank, partition, rows):
-                if strict and group.stop is False:
-                    raise InputError(
-                        f"starts with clearing bank {bank}, where the group that instruction {group.number} started "
-                        "still lacks its stop: one group a bank at a time, its last matmul says stop: true"
-                    )
-                self._groups.remove(group)
 
     def _may_start(self, dst: Region) -> None:
         if dst.space != "psum":
             asserted = {"sbuf": "!curMemLoc.isSB()", "dram": "!curMemLoc.isDRAM()"}[dst.space]
             raise InputError(f"dst: a start must target PSUM ({asserted}), not {dst}")
+
+    def _may_add(self, dst: Region) -> None:
+        """A machine may have no sum with what an engine left in PSUM."""
+        if not self.strict or dst.space != "psum" or "psum_add_to_engine" in self.arch.spec.features:
+            return
+        if self._by_engine[_bytes_of(dst)].any():
+            raise InputError(
+                f"adds to {dst}, which an engine wrote: what {self.arch.name} makes of that is undefined; "
+                "start: true clears it, or add the two in SBUF"
+            )
 
     def _cleared(self, action: Multiply, fields: m.MatmulModel) -> Multiply:
         dst = action.dst
@@ -192,17 +195,6 @@ class Walk:
             )
         return action._replace(clear=(first, length), partitions=(partition, dst.rows))
 
-    def _closed(self, action: Any) -> None:
-        """Banks that are read must not belong to a group that still lacks its stop."""
-        for region in Step(0, "", action).reads:
-            for bank in _banks(region):
-                groups = self._groups_in(bank, region.partition, region.rows)
-                for group in (group for group in groups if group.stop is False):
-                    raise InputError(
-                        f"reads {region}, bank {bank}, before the stop of the group that instruction {group.number} "
-                        "started: the last matmul of a group says stop: true"
-                    )
-
     # -- what was written --------------------------------------------------------------------------------------------
 
     def _bytes(self, region: Region) -> Any:
@@ -210,8 +202,7 @@ class Walk:
             mask = self._written[f"dram.{region.place.name}"]
             size = region.dtype.bytes
             return mask[region.row : region.row + region.rows, region.col * size : (region.col + region.cols) * size]
-        rows = slice(region.partition, region.partition + region.rows)
-        return self._written[region.space][rows, region.offset : region.offset + region.size]
+        return self._written[region.space][_bytes_of(region)]
 
     def _mark(self, region: Region) -> None:
         self._bytes(region)[...] = True
@@ -234,7 +225,9 @@ class Walk:
         action = step.action
         if isinstance(action, Multiply) and action.clear is not None:
             (first, length), (partition, count) = action.clear, action.partitions
-            self._written["psum"][partition : partition + count, first : first + length] = True
+            cleared = slice(partition, partition + count), slice(first, first + length)
+            self._written["psum"][cleared] = True
+            self._by_engine[cleared] = False
         if isinstance(action, Quantise):
             self._mark(action.data)
             self._bytes(action.scales)[scale_slots(action.scales.rows // BLOCK_ROWS)] = True
@@ -253,17 +246,14 @@ class Walk:
             self._fresh |= mine
         for region in step.writes:
             self._mark(region)
+            if region.space == "psum":
+                self._by_engine[_bytes_of(region)] = not isinstance(action, Multiply)
 
 
-class _Group:
-    """An accumulation group in a bank: who started it, and whether its stop came (None: nobody said)."""
-
-    def __init__(self, number: int, bank: int, partition: int, rows: int) -> None:
-        self.number = number
-        self.bank = bank
-        self.partition = partition
-        self.rows = rows
-        self.stop: bool | None = None
+def _bytes_of(region: Region) -> tuple[slice, slice]:
+    """Its partitions and bytes on chip."""
+    rows = slice(region.partition, region.partition + region.rows)
+    return rows, slice(region.offset, region.offset + region.size)
 
 
 def _whole(place: Place) -> Region:
@@ -273,9 +263,3 @@ def _whole(place: Place) -> Region:
 def _regions(action: Any) -> tuple[Region, ...]:
     step = Step(0, "", action)
     return (*step.reads, *step.writes)
-
-
-def _banks(region: Region) -> range:
-    if region.space != "psum":
-        return range(0)
-    return range(region.offset // BANK_BYTES, (region.offset + region.size - 1) // BANK_BYTES + 1)
