@@ -175,8 +175,25 @@ def test_either_engine_empties_psum(engine: str) -> None:
 def test_blocks_are_clamped_to_the_problem() -> None:
     outcome = simulated("fully_blocked", 128, 128, 512)
     assert outcome.values.order == "seq/128"
-    assert outcome.tiling["block"] == [16, 2, 8]
+    assert outcome.tiling["block"] == [1, 1, 1]
     assert outcome.tiling["tiles"] == [1, 1, 1]
+
+
+@pytest.mark.parametrize(
+    ("kind", "chosen"),
+    [
+        ("hoisted", {"lhs_buffers": 2}),
+        ("blocked_free", {"block": [1, 2], "lhs_buffers": 2}),
+        ("fully_blocked", {"block": [1, 2, 3], "lhs_buffers": 2, "rhs_buffers": 2}),
+    ],
+)
+def test_a_plan_names_the_blocks_and_buffers_it_chose_and_gives_the_same_run_again(
+    kind: str, chosen: dict[str, Any]
+) -> None:
+    first = simulated(kind, 100, 300, 600)
+    assert {name: first.tiling[name] for name in chosen} == chosen
+    again = simulated(kind, 100, 300, 600, tiling=chosen)
+    assert (again.cycles, again.tiling) == (first.cycles, first.tiling)
 
 
 def test_the_largest_block_fills_sbuf_exactly() -> None:

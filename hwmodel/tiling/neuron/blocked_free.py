@@ -67,7 +67,8 @@ def plan(problem: MatmulProblem, accumulate: Accumulate, arch: Arch, params: Blo
     space.check(f"the lhs of {block_m} m tiles over all K, and {params.in_flight * block_n} rhs tiles")
     m, n = widths(geometry.m), widths(geometry.n)
     traffic = Traffic(Moves(1, m), Moves(ceil_div(len(m), block_m), n), Moves(1, n))
-    return LoopPlan(problem, accumulate, arch, params, geometry, layout, lower, traffic, sbuf_bytes=space.used)
+    planned = params.model_copy(update={"block": (block_m, block_n), "lhs_buffers": len(layout.lhs)})
+    return LoopPlan(problem, accumulate, arch, planned, geometry, layout, lower, traffic, sbuf_bytes=space.used)
 
 
 def lower(plan: LoopPlan) -> list[Instruction]:

@@ -77,7 +77,8 @@ def plan(problem: MatmulProblem, accumulate: Accumulate, arch: Arch, params: Ful
         rhs=Moves(1, widths(geometry.n, block[1], layout.rhs_chunk)),
         out=Moves(1, widths(geometry.n, block[1])),
     )
-    return LoopPlan(problem, accumulate, arch, params, geometry, layout, lower, traffic, k_block, used)
+    planned = params.model_copy(update={"block": block, "lhs_buffers": len(layout.lhs), "rhs_buffers": len(layout.rhs)})
+    return LoopPlan(problem, accumulate, arch, planned, geometry, layout, lower, traffic, k_block, used)
 
 
 def _layout(geometry: Geometry, arch: Arch, block: tuple[int, int, int], lhs: int, rhs: int) -> tuple[Layout, int]:

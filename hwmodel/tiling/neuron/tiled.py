@@ -85,7 +85,8 @@ def plan_hoisted(problem: MatmulProblem, accumulate: Accumulate, arch: Arch, par
     space.check(f"the lhs of an m tile over all K ({tiles} tiles), {params.in_flight} rhs and {STAGES} output tiles")
     m, n = widths(geometry.m), widths(geometry.n)
     traffic = Traffic(Moves(1, m), Moves(len(m), n), Moves(1, n))
-    return LoopPlan(problem, accumulate, arch, params, geometry, layout, lower_hoisted, traffic, sbuf_bytes=space.used)
+    planned = params.model_copy(update={"lhs_buffers": len(layout.lhs) // tiles})
+    return LoopPlan(problem, accumulate, arch, planned, geometry, layout, lower_hoisted, traffic, sbuf_bytes=space.used)
 
 
 def lower_tiled(plan: LoopPlan) -> list[Instruction]:
