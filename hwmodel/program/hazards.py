@@ -18,7 +18,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from hwmodel.program.instructions import Instruction, Matmul
+from hwmodel.program.instructions import Instruction, Matmul, called
 from hwmodel.program.memory import Operand, Part, Tile, Window, describe
 from hwmodel.program.program import Program
 from hwmodel.program.regions import BufferLimits, Regions, partitions_of
@@ -380,7 +380,8 @@ def _overlap(a: Window, b: Window) -> bool:
 
 
 def _name(instruction: Instruction) -> str:
-    return f"{instruction.op} {instruction.number}"
+    number, op = called(instruction)
+    return f"{op} {number}" if op == instruction.op else f"{op} {number} ({instruction.op})"
 
 
 def first_beyond(hazards: Iterable[Hazard]) -> Hazard | None:

@@ -111,7 +111,8 @@ class Instruction(NamedTuple):
     ``number`` is its place in program order (contention is arbitrated by it). ``values`` says what happens to the
     values where the operation leaves a choice (`Cast`, `Order`); it never changes the time. ``label`` says which tile
     it works on, for people: (("m", 0), ("n", 3)). ``frees`` are set as soon as the engine can take its next
-    instruction: the operands have been read, the results may still be on their way.
+    instruction: the operands have been read, the results may still be on their way. ``origin`` is the instruction that
+    it stands for in a program that a user wrote: number and name.
     """
 
     number: int
@@ -125,6 +126,12 @@ class Instruction(NamedTuple):
     values: NamedTuple | None = None
     label: tuple[tuple[str, int], ...] = ()
     frees: tuple[Signal, ...] = ()
+    origin: tuple[int, str] | None = None
+
+
+def called(instruction: Instruction) -> tuple[int, str]:
+    """Number and name of an instruction for people: those that the user gave it, where a user wrote the program."""
+    return instruction.origin or (instruction.number, instruction.op)
 
 
 def label_text(label: tuple[tuple[str, int], ...]) -> str:

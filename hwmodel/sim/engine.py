@@ -7,7 +7,7 @@ from typing import Any, NamedTuple, Protocol
 
 from simpy.events import AllOf, Event
 
-from hwmodel.program.instructions import Instruction
+from hwmodel.program.instructions import Instruction, called
 from hwmodel.sim.kernel import Counter, Kernel, Request
 from hwmodel.sim.link import Link, UsersLink
 from hwmodel.trace import WAIT_INPUT, WAIT_SPACE, Row, Stall
@@ -58,11 +58,8 @@ class InOrderEngine:
 
     def describe(self) -> str:
         """What a stuck engine waits for, and in front of which instruction."""
-        instruction = self.row.instructions[len(self.row.starts)]
-        return (
-            f"core {self.row.core} {self.row.engine} waits for {self.waiting_for} "
-            f"before instruction {instruction.number} ({instruction.op})"
-        )
+        number, op = called(self.row.instructions[len(self.row.starts)])
+        return f"core {self.row.core} {self.row.engine} waits for {self.waiting_for} before instruction {number} ({op})"
 
     def _kind(self, instruction: Instruction, by: str, by_position: int) -> str:
         other = self.engines.get(by)

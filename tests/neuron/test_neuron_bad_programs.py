@@ -311,19 +311,67 @@ def test_tensors_that_do_not_fit_are_named(entry: dict[str, Any], words: tuple[s
         assert word in text
 
 
-# -- what only a run can see -------------------------------------------------------------------------------------------
+# -- indices -----------------------------------------------------------------------------------------------------------
+
+
+def gathering(dtype: str, row: int) -> dict[str, Any]:
+    index = sbuf(dtype, 4, 1, init=[[0], [1], [row], [2]])
+    return {**dense(4, 2, 3), "w": sbuf("bfloat16", 5, 2, init=normal(1)), "index": index}
+
+
+NO_ROW = r"instruction 1 \(matmult\): weights_index: expected rows 0 to 4 of the weights, not "
 
 
 @pytest.mark.parametrize(("dtype", "row"), [("int16", 5), ("int32", -1), ("uint32", 1 << 31)])
 def test_a_gathered_row_that_is_not_there_is_named(dtype: str, row: int) -> None:
-    index = sbuf(dtype, 4, 1, init=[[0], [1], [row], [2]])
-    tensors = {**dense(4, 2, 3), "w": sbuf("bfloat16", 5, 2, init=normal(1)), "index": index}
+    """Before a run where the index is known, also through moves of its bits."""
     first = {"op": "copy", "src": "index", "dst": "index"}
-    words = (
-        rf"program.instructions\[1\]: instruction 1 .*weights_index: expected rows 0 to 4 of the weights, not {row}$"
-    )
-    with pytest.raises(InputError, match=words):
-        result(tensors, [first, matmult(weights_index="index")])
+    with pytest.raises(InputError, match=rf"^program:1: program.instructions\[1\]: {NO_ROW}{row}$"):
+        ready(gathering(dtype, row), [first, matmult(weights_index="index")])
+
+
+def test_a_gathered_row_that_only_a_run_knows_is_named_there_with_the_users_instruction() -> None:
+    """The index is computed: 2 + 3 = 5, of the rows 0 to 4."""
+    tensors = gathering("int32", 3)
+    tensors["two"] = sbuf("float32", 1, 1, init=[[2.0]])
+    instructions = [
+        {"op": "add", "a": {"tensor": "index", "rows": [2, 1]}, "b": "two", "dst": {"tensor": "index", "rows": [2, 1]}},
+        matmult(weights_index="index"),
+    ]
+    ready(tensors, instructions, legality="off")
+    with pytest.raises(InputError, match=rf"program.instructions\[1\]: {NO_ROW}5$"):
+        result(tensors, instructions, legality="off")
+
+
+@pytest.mark.parametrize(("rows", "bad"), [((0, 4), False), ((1, 4), True)])
+def test_an_index_is_known_through_loads_and_copies_of_a_part(rows: tuple[int, int], bad: bool) -> None:
+    """Rows 7, 0, 1, 2, 3, 99 in DRAM, loaded at partition 0, of which 1 to 4 or 2 to 5 are copied and used."""
+    tensors = {
+        **dense(4, 2, 3),
+        "w": sbuf("bfloat16", 5, 2, init=normal(1)),
+        "h": tensor("dram", "int16", 6, 3, init=np.array([7, 0, 1, 2, 3, 99])[:, None] * [1, 1, 1]),
+        "all": sbuf("int16", 6, 3),
+        "index": sbuf("int16", 4, 1, partition=32),
+    }
+    part = {"tensor": "all", "rows": [1 + rows[0], 4], "cols": [2, 1]}
+    instructions = [
+        {"op": "load", "src": "h", "dst": "all"},
+        {"op": "copy", "src": part, "dst": "index"},
+        matmult(weights_index="index"),
+    ]
+    if bad:
+        text = refused(tensors, instructions, legality="off")
+        assert "instruction 2 (matmult): weights_index: expected rows 0 to 4 of the weights, not 99" in text
+    else:
+        left(tensors, instructions, legality="off")
+
+
+def test_an_index_that_is_overwritten_before_its_use_is_the_later_one() -> None:
+    tensors = gathering("int16", 5)
+    tensors["other"] = sbuf("int16", 4, 1, init=[[3], [2], [1], [0]])
+    good = [{"op": "copy", "src": "other", "dst": "index"}, matmult(weights_index="index")]
+    left(tensors, good)
+    assert "instruction 0 (matmult)" in refused(tensors, [good[1], good[0]])
 
 
 @pytest.mark.parametrize(("ratio", "tag"), [(1, 4), (2, 8), (3, 12), (2, 15)])
@@ -337,10 +385,9 @@ def test_a_tag_beside_its_group_is_named(ratio: int, tag: int) -> None:
         "index": sbuf("int16", 32, 3, init=words),
         "acc": psum(3, 4),
     }
-    sparse = matmult(op="matmult_sparse", index="index", ratio=ratio)
-    text = rf"instruction 0 \(matmult_sparse\): index: expected positions 0 to {4 * ratio - 1} .*, not {tag}$"
-    with pytest.raises(InputError, match=text):
-        result(tensors, [sparse])
+    text = refused(tensors, [matmult(op="matmult_sparse", index="index", ratio=ratio)])
+    positions = f"index: expected positions 0 to {4 * ratio - 1} in groups of 4 x {ratio} rows, not {tag}"
+    assert text.endswith(f"instruction 0 (matmult_sparse): {positions}")
 
 
 # -- semaphores of the user's own --------------------------------------------------------------------------------------
@@ -368,6 +415,17 @@ def test_a_missing_wait_is_a_race_that_shows_in_the_bits() -> None:
     assert outcome.values.status == "mismatch"
     assert outcome.exit_code == 1
     assert any(text.startswith(("race", "unwritten")) for text in outcome.hazards)
+
+
+def test_hazards_name_the_instructions_of_the_user() -> None:
+    """A matmul is two instructions of the machine; the load behind it is still the user's number 1."""
+    tensors = with_copy(h=tensor("dram", "bfloat16", 16, 8, init=normal(1)))
+    race = [matmult(sets=[{"semaphore": "done"}]), {"op": "load", "src": "h", "dst": "w"}]
+    texts = [str(hazard) for hazard in ready(tensors, race).hazards()]
+    assert len(texts) == 1
+    assert "matmult 0 (load_weights) reads and load 1 overwrites" in texts[0]
+    with pytest.raises(DeadlockError, match=r"before instruction 1 \(copy\)"):
+        result(tensors, [matmult(), {**COPY, "waits": [{"semaphore": "never", "at_least": 1}]}])
 
 
 def test_a_wait_that_nothing_satisfies_is_a_deadlock() -> None:

@@ -47,6 +47,7 @@ class Lowering:
         self.accumulate = accumulate
         self.instructions: list[Instruction] = []
         self.barriers = 0
+        self._origin: tuple[int, str] | None = None
         for number, given in enumerate(program.instructions):
             self._step(number, dict(given), positions.below(("instructions", number)))
 
@@ -63,6 +64,7 @@ class Lowering:
             raise ProgramError(number, op, str(error)) from None
 
     def _one(self, number: int, op: str, fields: Any) -> None:
+        self._origin = (number, op)
         label = (("i", number),)
         if isinstance(fields, m.TLoad):
             self._load(fields, label)
@@ -79,7 +81,7 @@ class Lowering:
             self._barrier(fields, label)
 
     def _emit(self, op: str, engine: str, params: Any, **rest: Any) -> None:
-        self.instructions.append(Instruction(len(self.instructions), op, engine, params, **rest))
+        self.instructions.append(Instruction(len(self.instructions), op, engine, params, origin=self._origin, **rest))
 
     def _load(self, fields: m.TLoad, label: Any) -> None:
         source, rect = find(fields.src, self.places, "src", "gm")

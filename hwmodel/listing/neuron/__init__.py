@@ -10,8 +10,10 @@ from hwmodel.config.positions import Positions
 from hwmodel.config.validate import validate
 from hwmodel.listing.base import Listing, Output, located
 from hwmodel.listing.contents import stored_elements
+from hwmodel.listing.neuron.indices import check_indices
 from hwmodel.listing.neuron.lower import lower
 from hwmodel.listing.neuron.model import ProgramModel
+from hwmodel.listing.neuron.places import whole_of
 from hwmodel.listing.neuron.reference import Reference
 from hwmodel.listing.neuron.walk import Walk
 from hwmodel.program.instructions import Matmul
@@ -29,6 +31,7 @@ def read(scenario: Any) -> Listing:
     with located(scenario):
         walk = Walk(model, scenario.arch, positions)
         contents = _contents(walk, scenario)
+        check_indices(walk.steps, contents, [whole_of(walk.places[name]) for name in contents])
     places = walk.places
     tensors = {
         place.name: Tensor(place.name, place.dtype.name, place.rows, place.cols)

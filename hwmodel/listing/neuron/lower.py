@@ -239,5 +239,5 @@ def _instruction(index: int, draft: _Draft, needed: dict[str, int]) -> Instructi
     frees = (Signal("PE streamed"),) if draft.engine == "PE" else ()
     return Instruction(
         index, draft.op, draft.engine, draft.params, draft.reads, draft.writes, waits, sets, draft.values,
-        (("i", draft.step.number),), frees,
+        (("i", draft.step.number),), frees, (draft.step.number, draft.step.op),
     )  # fmt: skip

@@ -97,6 +97,11 @@ class Region(NamedTuple):
         return f"{self.place.name}{part} [{self.rows}, {self.cols}] {self.dtype.name} in {self.space}"
 
 
+def whole_of(place: Place) -> Region:
+    """All of a tensor."""
+    return Region(place, 0, 0, place.rows, place.cols)
+
+
 def place_all(models: dict[str, TensorModel], arch: Arch) -> dict[str, Place]:
     """Give every tensor its place; what fits nowhere is refused.
 

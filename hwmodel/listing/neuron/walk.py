@@ -19,7 +19,7 @@ from hwmodel.listing.neuron import rules
 from hwmodel.listing.neuron.build import build
 from hwmodel.listing.neuron.groups import Groups
 from hwmodel.listing.neuron.isa import Operation, operation
-from hwmodel.listing.neuron.places import BANK_BYTES, Place, Region, place_all
+from hwmodel.listing.neuron.places import BANK_BYTES, Region, place_all, whole_of
 from hwmodel.listing.neuron.steps import Accumulate, Multiply, Quantise, ReadOut, Step
 from hwmodel.numerics import scale_slots
 from hwmodel.units.neuron.operands import BLOCK_ROWS
@@ -43,7 +43,7 @@ class Walk:
             if place.space == "dram":
                 self._written[f"dram.{place.name}"] = np.zeros((place.rows, place.cols * place.dtype.bytes), np.bool_)
             if place.model.init is not None:
-                self._mark(_whole(place))
+                self._mark(whole_of(place))
         self._groups = Groups()
         self._by_engine = np.zeros((PARTITIONS, arch.buffer_bytes("psum")), np.bool_)
         """Bytes of PSUM that an engine wrote last, not a matmul."""
@@ -54,7 +54,7 @@ class Walk:
         self._ends()
         for place in self.places.values():  # those that no instruction uses
             try:
-                self._inside(_whole(place))
+                self._inside(whole_of(place))
             except InputError as error:
                 raise InputError(f"tensors.{place.name}: {error}") from None
 
@@ -254,10 +254,6 @@ def _bytes_of(region: Region) -> tuple[slice, slice]:
     """Its partitions and bytes on chip."""
     rows = slice(region.partition, region.partition + region.rows)
     return rows, slice(region.offset, region.offset + region.size)
-
-
-def _whole(place: Place) -> Region:
-    return Region(place, 0, 0, place.rows, place.cols)
 
 
 def _regions(action: Any) -> tuple[Region, ...]:

@@ -12,7 +12,7 @@ import numpy as np
 
 from hwmodel import numerics as nm
 from hwmodel.errors import InputError, ProgramError
-from hwmodel.program.instructions import Instruction, Order
+from hwmodel.program.instructions import Instruction, Order, called
 from hwmodel.program.memory import Part, Tile
 from hwmodel.program.neuron import Weights
 from hwmodel.program.neuron_dtypes import NEURON_DTYPES
@@ -68,8 +68,7 @@ def capture(instruction: Instruction, storage: CoreMemory) -> Operand | Found:
     try:
         return _found(instruction, storage)
     except InputError as error:
-        number = dict(instruction.label).get("i", instruction.number)
-        raise ProgramError(number, instruction.op, str(error)) from None
+        raise ProgramError(*called(instruction), str(error)) from None
 
 
 def _found(instruction: Instruction, storage: CoreMemory) -> Operand | Found:
