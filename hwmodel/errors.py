@@ -106,6 +106,11 @@ def did_you_mean(name: str, known: Iterable[str]) -> str:
     return f", did you mean {by_lower[near[0]]!r}?" if near else ""
 
 
+def counted(number: int, what: str) -> str:
+    """``1 row``, ``2 rows``."""
+    return f"{number:,} {what}" if number == 1 else f"{number:,} {what}s"
+
+
 def unknown_name(kind: str, name: str, known: Iterable[str]) -> str:
     """Text for a name that is in no table: what came, the nearest name, all names."""
     names = list(known)

@@ -9,7 +9,7 @@ import numpy as np
 from pydantic import Field
 
 from hwmodel import numerics as nm
-from hwmodel.errors import InputError
+from hwmodel.errors import InputError, counted
 from hwmodel.inputs import ConstantInput, IntegersInput, NormalInput, NpyInput, UniformInput, make_values, read_bytes
 from hwmodel.units.base import Spec
 
@@ -107,11 +107,11 @@ def _integers(values: Array, numpy_dtype: str, field: str) -> Array:
 def _listed(data: tuple[Any, ...], shape: tuple[int, int], field: str) -> Array:
     rows, cols = shape
     if len(data) != rows:
-        raise InputError(f"{field}: expected {rows} rows, not {len(data)}")
+        raise InputError(f"{field}: expected {counted(rows, 'row')}, not {len(data)}")
     out = np.empty(shape, np.float64 if any(_has_float(row) for row in data) else np.int64)
     for index, row in enumerate(data):
         if isinstance(row, tuple) and len(row) != cols:
-            raise InputError(f"{field}[{index}]: expected {cols} elements, not {len(row)}")
+            raise InputError(f"{field}[{index}]: expected {counted(cols, 'element')}, not {len(row)}")
         out[index] = row
     return out
 

@@ -5,13 +5,12 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 from neuron_programs import (
     TRN2,
     TRN3,
+    codes,
     dense,
-    fp32,
     integers,
     left,
     matmult,
@@ -166,6 +165,42 @@ BAD: dict[str, tuple[dict[str, Any], list[dict[str, Any]], str, tuple[str, ...]]
     ),
     "sums in bf16": (with_copy(acc=psum(8, 6, dtype="bfloat16")), [matmult()], TRN2, ("float32",)),
     "sums in fp16": (with_copy(acc=psum(8, 6, dtype="float16")), [matmult()], TRN2, ("float32 sums",)),
+    "more elements than the one bank that a start clears": (
+        {**dense(16, 8, 600), "acc": psum(8, 600)}, [matmult()], TRN3,
+        ("spans more than the bank that the start clears",),
+    ),
+    "more elements than the two banks that a start clears": (
+        {**dense(16, 8, 1025), "acc": psum(8, 1025)}, [matmult(clear_banks_log2=1)], TRN3,
+        ("spans more than the 2 banks that the start clears",),
+    ),
+    "mixed uint8 and fp32": (
+        with_copy(x=sbuf("uint8", 16, 6, init=integers(1, 0, 9)), w=sbuf("float32", 16, 8, init=normal(3))),
+        [matmult()], TRN2, ("uint8 x float32", "legal is float32 x float32"),
+    ),
+    "scale bytes as an operand": (
+        with_copy(x=sbuf("float8_e8m0fnu", 16, 6, init=codes([[127] * 6] * 16))), [matmult()], TRN3,
+        ("float8_e8m0fnu: no operand of a matmul",),
+    ),
+    "a cast to scale bytes": (
+        {"a": sbuf("float32", 4, 4, init=normal(1)), "b": sbuf("float8_e8m0fnu", 4, 4)},
+        [{"op": "copy", "src": "a", "dst": "b"}], TRN3, ("a dtype that can be cast", "b [4, 4] float8_e8m0fnu"),
+    ),
+    "a sum of scale bytes": (
+        {"a": sbuf("float8_e8m0fnu", 4, 4, init=codes([[127] * 4] * 4)), "b": sbuf("float32", 4, 4)},
+        [{"op": "add", "a": "a", "b": "a", "dst": "b"}], TRN3, ("a dtype that can be cast",),
+    ),
+    "a reduction of scale bytes": (
+        {"a": sbuf("float8_e8m0fnu", 4, 4, init=codes([[127] * 4] * 4))},
+        [{"op": "engine_accumulate", "command": "zero_accumulate", "src": "a"}], TRN3,
+        ("src: expected numbers on chip",),
+    ),
+    "column tiling with doubled rows": (
+        {**dense(16, 8, 6, dtype="float8e4"), "acc": psum(4, 3)}, [matmult(perf_mode=4, col_group=64)], TRN2,
+        ("col_group: expected 128 with perf_mode 4", "not 64"),
+    ),
+    "more sums than PSUM holds": (
+        {**dense(4, 2, 4097)}, [matmult(clear_banks_log2=3)], TRN3, ("at most 4096 moving rows", "all PSUM banks"),
+    ),
     "a mode on wide operands": (
         {**dense(16, 8, 6), "acc": psum(4, 3)}, [matmult(perf_mode=1)], TRN2, ("expected FP8 operands",),
     ),
@@ -185,13 +220,6 @@ def test_a_bad_program_is_refused_with_number_and_what_is_legal(what: str) -> No
     assert f"instruction {wrong} (" in text
 
 
-def test_groups_of_other_partitions_of_a_bank_are_groups_of_their_own() -> None:
-    tensors = with_copy(acc=psum(8, 6, bank=0), other=psum(8, 6, bank=0, partition=32), z=sbuf("float32", 8, 6))
-    both = [matmult(stop=False), matmult(dst="other", stop=True), {"op": "copy", "src": "other", "dst": "z"}]
-    found = left(tensors, [*both, matmult(start=False, accumulate=True, stop=True), COPY], TRN2)
-    assert np.array_equal(fp32(found["y"]), 2 * fp32(found["z"]))
-
-
 def test_legality_off_runs_the_value_model_of_the_requirement() -> None:
     beyond = (
         "moving size over 512",
@@ -208,40 +236,6 @@ def test_legality_off_runs_the_value_model_of_the_requirement() -> None:
     for what in beyond:
         tensors, instructions, arch, _ = BAD[what]
         left(tensors, instructions, arch, legality="off")
-
-
-def test_a_group_that_nobody_says_the_end_of_may_be_read() -> None:
-    left(with_copy(), [matmult(), COPY], TRN2)
-    left(with_copy(), [matmult(stop=False), matmult(start=False, accumulate=True, stop=True), COPY], TRN2)
-
-
-def test_a_group_that_started_again_or_has_its_stop_is_over_at_the_end() -> None:
-    left(with_copy(), [matmult(stop=False), matmult(start=False, stop=True)], TRN2)
-    left(with_copy(), [matmult(), matmult(start=False, accumulate=True)], TRN2)  # nobody said anything
-
-
-def test_an_engine_may_write_beside_an_open_group_and_over_a_finished_one() -> None:
-    tensors = with_copy(
-        acc=psum(8, 6, bank=0), beside=psum(8, 6, bank=0, offset=24), y=sbuf("float32", 8, 6, init=normal(4))
-    )
-    last = matmult(start=False, accumulate=True, stop=True)
-    found = left(tensors, [matmult(stop=False), {"op": "copy", "src": "y", "dst": "beside"}, last], TRN2)
-    assert np.array_equal(found["beside"], found["y"])
-    over = [matmult(stop=True), {"op": "copy", "src": "y", "dst": "acc"}]
-    assert np.array_equal(left(tensors, over, TRN2)["acc"], found["y"])
-
-
-def test_a_start_clears_what_an_engine_left_and_trn3_adds_to_it() -> None:
-    """Undefined on v2 and v3 only (hardware facts 3); contents from the start of the program are nobody's."""
-    tensors = with_copy(y=sbuf("float32", 8, 6, init=integers(4)), x=sbuf("bfloat16", 16, 6, init=integers(5)))
-    tensors["w"] = sbuf("bfloat16", 16, 8, init=integers(6))
-    copy = {"op": "copy", "src": "y", "dst": "acc"}
-    plain = fp32(left(tensors, [matmult()], TRN2)["acc"])
-    assert np.array_equal(fp32(left(tensors, [copy, matmult()], TRN2)["acc"]), plain)
-    added = left(tensors, [copy, matmult(start=False, accumulate=True)], TRN3)
-    assert np.array_equal(fp32(added["acc"]), plain + fp32(added["y"]))
-    tensors["acc"]["init"] = {"kind": "constant", "value": 2.0}
-    assert np.array_equal(fp32(left(tensors, [matmult(start=False)], TRN2)["acc"]), plain + 2)
 
 
 def test_errors_have_the_line_of_the_instruction(tmp_path: Path) -> None:
@@ -302,6 +296,8 @@ def test_op_is_needed_once() -> None:
         (tensor("dram", "float32", 10**20, 4), ("tensors.a.shape", "at most 4,294,967,296 bytes")),
         (tensor("l1", "float32", 4, 4), ("tensors.a.space", "dram, sbuf or psum")),
         (sbuf("float32", 4, 4, init=[[1.0] * 4] * 3), ("init.data", "expected 4 rows, not 3")),
+        (sbuf("float32", 1, 4, init=[[1.0] * 4] * 3), ("init.data: expected 1 row, not 3",)),
+        (sbuf("float32", 2, 1, init=[[1.0] * 4] * 2), ("init.data[0]: expected 1 element, not 4",)),
         (sbuf("int16", 4, 4, init=[[1.5] * 4] * 4), ("whole numbers",)),
     ],
 )
@@ -309,85 +305,6 @@ def test_tensors_that_do_not_fit_are_named(entry: dict[str, Any], words: tuple[s
     text = refused({"a": entry}, [], TRN2)
     for word in words:
         assert word in text
-
-
-# -- indices -----------------------------------------------------------------------------------------------------------
-
-
-def gathering(dtype: str, row: int) -> dict[str, Any]:
-    index = sbuf(dtype, 4, 1, init=[[0], [1], [row], [2]])
-    return {**dense(4, 2, 3), "w": sbuf("bfloat16", 5, 2, init=normal(1)), "index": index}
-
-
-NO_ROW = r"instruction 1 \(matmult\): weights_index: expected rows 0 to 4 of the weights, not "
-
-
-@pytest.mark.parametrize(("dtype", "row"), [("int16", 5), ("int32", -1), ("uint32", 1 << 31)])
-def test_a_gathered_row_that_is_not_there_is_named(dtype: str, row: int) -> None:
-    """Before a run where the index is known, also through moves of its bits."""
-    first = {"op": "copy", "src": "index", "dst": "index"}
-    with pytest.raises(InputError, match=rf"^program:1: program.instructions\[1\]: {NO_ROW}{row}$"):
-        ready(gathering(dtype, row), [first, matmult(weights_index="index")])
-
-
-def test_a_gathered_row_that_only_a_run_knows_is_named_there_with_the_users_instruction() -> None:
-    """The index is computed: 2 + 3 = 5, of the rows 0 to 4."""
-    tensors = gathering("int32", 3)
-    tensors["two"] = sbuf("float32", 1, 1, init=[[2.0]])
-    instructions = [
-        {"op": "add", "a": {"tensor": "index", "rows": [2, 1]}, "b": "two", "dst": {"tensor": "index", "rows": [2, 1]}},
-        matmult(weights_index="index"),
-    ]
-    ready(tensors, instructions, legality="off")
-    with pytest.raises(InputError, match=rf"program.instructions\[1\]: {NO_ROW}5$"):
-        result(tensors, instructions, legality="off")
-
-
-@pytest.mark.parametrize(("rows", "bad"), [((0, 4), False), ((1, 4), True)])
-def test_an_index_is_known_through_loads_and_copies_of_a_part(rows: tuple[int, int], bad: bool) -> None:
-    """Rows 7, 0, 1, 2, 3, 99 in DRAM, loaded at partition 0, of which 1 to 4 or 2 to 5 are copied and used."""
-    tensors = {
-        **dense(4, 2, 3),
-        "w": sbuf("bfloat16", 5, 2, init=normal(1)),
-        "h": tensor("dram", "int16", 6, 3, init=np.array([7, 0, 1, 2, 3, 99])[:, None] * [1, 1, 1]),
-        "all": sbuf("int16", 6, 3),
-        "index": sbuf("int16", 4, 1, partition=32),
-    }
-    part = {"tensor": "all", "rows": [1 + rows[0], 4], "cols": [2, 1]}
-    instructions = [
-        {"op": "load", "src": "h", "dst": "all"},
-        {"op": "copy", "src": part, "dst": "index"},
-        matmult(weights_index="index"),
-    ]
-    if bad:
-        text = refused(tensors, instructions, legality="off")
-        assert "instruction 2 (matmult): weights_index: expected rows 0 to 4 of the weights, not 99" in text
-    else:
-        left(tensors, instructions, legality="off")
-
-
-def test_an_index_that_is_overwritten_before_its_use_is_the_later_one() -> None:
-    tensors = gathering("int16", 5)
-    tensors["other"] = sbuf("int16", 4, 1, init=[[3], [2], [1], [0]])
-    good = [{"op": "copy", "src": "other", "dst": "index"}, matmult(weights_index="index")]
-    left(tensors, good)
-    assert "instruction 0 (matmult)" in refused(tensors, [good[1], good[0]])
-
-
-@pytest.mark.parametrize(("ratio", "tag"), [(1, 4), (2, 8), (3, 12), (2, 15)])
-def test_a_tag_beside_its_group_is_named(ratio: int, tag: int) -> None:
-    """A group has 4 x ratio rows: what lies behind them belongs to the next group, behind the last to nobody."""
-    words = np.zeros((32, 3), np.int64)
-    words[7, 1] = tag << 8
-    tensors = {
-        "x": sbuf("bfloat16", 128, ratio * 4, init=normal(1)),
-        "w": sbuf("bfloat16", 128, 3, init=normal(2)),
-        "index": sbuf("int16", 32, 3, init=words),
-        "acc": psum(3, 4),
-    }
-    text = refused(tensors, [matmult(op="matmult_sparse", index="index", ratio=ratio)])
-    positions = f"index: expected positions 0 to {4 * ratio - 1} in groups of 4 x {ratio} rows, not {tag}"
-    assert text.endswith(f"instruction 0 (matmult_sparse): {positions}")
 
 
 # -- semaphores of the user's own --------------------------------------------------------------------------------------

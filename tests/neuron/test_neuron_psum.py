@@ -345,6 +345,18 @@ def test_a_cast_makes_every_nan_the_canonical_one(dtype: str, nans: list[int]) -
         assert found[name][:, 0].tolist() == (nans if name == dtype else [bits] * 4), name
 
 
+def test_scale_bytes_are_copied_as_integers() -> None:
+    """A cast between e8m0 and uint8 is the byte itself (hardware facts 3)."""
+    scales = np.array([[0, 1, 127, 255]])
+    tensors = {
+        "a": sbuf("uint8", 1, 4, init=codes(scales)),
+        "b": sbuf("float8_e8m0fnu", 1, 4),
+        "c": sbuf("uint8", 1, 4),
+    }
+    found = left(tensors, [{"op": "copy", "src": "a", "dst": "b"}, {"op": "copy", "src": "b", "dst": "c"}], TRN3)
+    assert found["b"].tolist() == found["c"].tolist() == scales.tolist()
+
+
 def test_sums_stay_fp32_between_instructions_n063() -> None:
     """1 + 2^-24 twice is 1: nothing wider is kept."""
     tensors = {

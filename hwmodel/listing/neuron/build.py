@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from hwmodel.errors import InputError
+from hwmodel.errors import InputError, counted
 from hwmodel.listing.neuron import model as m
 from hwmodel.listing.neuron.isa import command
 from hwmodel.listing.neuron.places import Place, Region, region_of
@@ -91,12 +91,17 @@ def _move(sources: tuple[Region, ...], dst: Region, engine: str) -> Move:
         if source.space == "dram" or dst.space == "dram":
             raise InputError("src, dst: expected tensors on chip; load and store move to and from dram")
         _same_shape(source, dst)
-        if source.dtype == dst.dtype and len(sources) == 1:
-            continue
-        for region in (source, dst):
-            if region.dtype.element is None or region.dtype.lanes > 1:
-                raise InputError(f"expected a dtype that can be cast, or the same on both sides, not {region}")
-    return Move(sources, dst, engine)
+    move = Move(sources, dst, engine)
+    for region in () if move.keeps_bits else (*sources, dst):
+        if not _is_number(region):
+            raise InputError(f"expected a dtype that can be cast, or the same on both sides, not {region}")
+    return move
+
+
+def _is_number(region: Region) -> bool:
+    """Whether an engine can compute with its elements; scale bytes and containers are only moved."""
+    dtype = region.dtype
+    return dtype.element is not None and dtype.lanes == 1 and dtype.name != "float8_e8m0fnu"
 
 
 # -- matmuls -----------------------------------------------------------------------------------------------------------
@@ -140,6 +145,8 @@ def _dense(fields: m.Matmult, find: _Finder) -> Multiply:
     weights_rows = _gathered(gather, weights)
     shortened = fields.fp32r_bits if ifmap.dtype.name == "float32r" else None
     if fields.transpose:
+        if ifmap.dtype.lanes > 1:
+            raise InputError(f"ifmap: expected single elements for a transpose, not containers of four, {ifmap}")
         _product(_wide(ifmap), _wide(weights))
         _result(dst, weights_rows, ifmap.rows)
         if dst.dtype != ifmap.dtype:
@@ -160,6 +167,7 @@ def _dense(fields: m.Matmult, find: _Finder) -> Multiply:
         weights_zero=_zero(fields.weights_zero),
         ifmap_zero=_zero(fields.ifmap_zero),
         mode=mode,
+        col_group=fields.col_group,
         transpose=fields.transpose,
         fp32r_bits=shortened,
     )  # fmt: skip
@@ -205,7 +213,7 @@ def _mx(fields: m.MatmultMx, find: _Finder) -> Multiply:
     weights_rows = _gathered(gather, weights)
     for name, region, rows in (("ifmap", ifmap, ifmap.rows), ("weights", weights, weights_rows)):
         if rows % BLOCK_ROWS or _wide(region) % LANES:
-            what = f"{rows} partitions x {_wide(region)} elements"
+            what = f"{counted(rows, 'partition')} x {counted(_wide(region), 'element')}"
             raise InputError(f"{name}: expected whole blocks of 8 partitions x 4 elements, not {what}")
         if region.dtype.bytes > 1 and region.dtype.lanes == 1:
             raise InputError(f"{name}: expected an x4 dtype (2, 8, 9) or an 8-bit float, not {region.dtype.name}")
@@ -231,12 +239,13 @@ def _block(given: tuple[int, int]) -> None:
 
 def _scale_size(name: str, data: Region, partitions: int, scales: Region) -> None:
     """A byte for each 8 partitions and container: its place is a slot of the data's partitions."""
-    needed = partitions // BLOCK_ROWS * (_wide(data) // LANES)
+    columns = _wide(data) // LANES
+    needed = partitions // BLOCK_ROWS * columns
     found = scales.rows // BLOCK_ROWS * scales.cols if scales.rows == partitions else scales.rows * scales.cols
-    if scales.rows != partitions or scales.cols != _wide(data) // LANES:
+    if (scales.rows, scales.cols) != (partitions, columns):
         raise InputError(
-            f"{name}_scales: expected {needed} scale bytes in the slots of [{partitions}, {_wide(data) // LANES}], "
-            f"not {found} in {scales}"
+            f"{name}_scales: expected {counted(needed, 'scale byte')} in the slots of [{partitions}, {columns}], "
+            f"not {found:,} in {scales}"
         )
     if scales.dtype.bytes != 1 or scales.dtype.name not in ("uint8", "float8_e8m0fnu"):
         raise InputError(f"{name}_scales: expected uint8 or float8_e8m0fnu, not {scales.dtype.name}")
@@ -309,7 +318,7 @@ def _accumulate(fields: m.EngineAccumulate, find: _Finder, fresh: set[int]) -> A
     src = find.maybe("src", fields.src)
     if what.reduces and src is None:
         raise InputError(f"src: expected a tensor to reduce for command {what.name}, but it is missing")
-    if src is not None and (src.dtype.element is None or src.dtype.lanes > 1 or src.space == "dram"):
+    if src is not None and (not _is_number(src) or src.space == "dram"):
         raise InputError(f"src: expected numbers on chip, not {src}")
     first, count = fields.partitions or ((0, 128) if src is None else (src.partition, src.rows))
     if src is not None and (first, count) != (src.partition, src.rows):

@@ -106,7 +106,7 @@ def _source(step: Step) -> Region | None:
     action = step.action
     if isinstance(action, Transfer):
         return action.src
-    if isinstance(action, Move) and len(action.sources) == 1 and action.sources[0].dtype == action.dst.dtype:
+    if isinstance(action, Move) and action.keeps_bits:
         return action.sources[0]
     return None
 

@@ -117,7 +117,7 @@ def _accumulate(step: Step, action: Accumulate) -> _Draft:
 
 def _cast(action: Move) -> Cast | None:
     """None where the bits are moved as they are."""
-    if len(action.sources) == 1 and action.sources[0].dtype == action.dst.dtype:
+    if action.keeps_bits:
         return None
     assert action.dst.dtype.element is not None
     return Cast(action.dst.dtype.element)

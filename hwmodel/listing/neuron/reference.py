@@ -86,7 +86,7 @@ class Reference:
 
     def _move(self, action: Move) -> None:
         first = action.sources[0]
-        if len(action.sources) == 1 and first.dtype == action.dst.dtype:
+        if action.keeps_bits:
             self.put(action.dst, self.get(first))
             return
         total = widen(self.get(first), first.dtype)

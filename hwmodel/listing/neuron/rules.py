@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from hwmodel.arch import Arch
-from hwmodel.errors import InputError
+from hwmodel.errors import InputError, counted
 from hwmodel.listing.neuron.places import BANK_BYTES, Region
 from hwmodel.listing.neuron.steps import Accumulate, Action, Move, Multiply, Quantise, ReadOut, Transfer
 from hwmodel.neuron_mx import PARTITIONS as MX_PARTITIONS
@@ -13,6 +13,9 @@ MOST_WEIGHT_COLUMNS = 128
 OCP, NOT_OCP = "float8_e4m3fn", "float8e4"
 FULL_WIDTH = ("float32", "float32r")
 SBUF_ELEMENTS, PSUM_ELEMENTS = 64 * 1024, 4 * 1024
+"""That an engine reads or writes of a partition; how much a matmul writes is the array's own limit."""
+SUM_BYTES = 4
+"""Of the sums that ``max_moving`` counts; narrower ones may be more."""
 
 
 def check(action: Action, arch: Arch) -> None:
@@ -26,6 +29,8 @@ def check(action: Action, arch: Arch) -> None:
         _spaces(action)
     for region in _touched(action):
         _access(region)
+        if not isinstance(action, Multiply) or region is not action.dst:
+            _size(region)
     if isinstance(action, Multiply):
         _multiply(action, arch)
     elif isinstance(action, Move):
@@ -55,8 +60,12 @@ def _access(region: Region) -> None:
     if region.partition % step:
         legal = {128: "0", 64: "0 or 64", 32: "0, 32, 64 or 96"}[step]
         raise InputError(
-            f"{region}: an access to {region.rows} partitions starts at partition {legal}, not {region.partition}"
+            f"{region}: an access to {counted(region.rows, 'partition')} starts at partition {legal}, "
+            f"not {region.partition}"
         )
+
+
+def _size(region: Region) -> None:
     most = PSUM_ELEMENTS if region.space == "psum" else SBUF_ELEMENTS
     if region.cols > most:
         raise InputError(f"{region}: an access has at most {most} elements a partition in {region.space}")
@@ -84,6 +93,11 @@ def _multiply(action: Multiply, arch: Arch) -> None:
         _transpose(action, arch)
     if action.mode:
         _feature(arch, "double_row", f"perf_mode {action.mode}")
+        if action.col_group != arch.unit("pe").columns:
+            raise InputError(
+                f"col_group: expected {arch.unit('pe').columns} with perf_mode {action.mode}, which has no column "
+                f"tiling, not {action.col_group}"
+            )
         for region in (action.ifmap, action.weights):
             if region.dtype.bytes != 1 or not region.dtype.is_float:
                 raise InputError(f"perf_mode {action.mode}: expected FP8 operands, not {region}")
@@ -112,10 +126,10 @@ def _sums(action: Multiply, arch: Arch) -> None:
 
 
 def _extents(action: Multiply, arch: Arch) -> None:
-    pe = arch.unit("pe")
-    if action.n > pe.max_moving:
-        why = "one matmul writes one PSUM bank" if pe.max_moving * 4 == BANK_BYTES else "all PSUM banks"
-        raise InputError(f"ifmap: expected at most {pe.max_moving} moving rows on {arch.name} ({why}), not {action.n}")
+    most = arch.unit("pe").max_moving * SUM_BYTES // action.dst.dtype.bytes
+    if action.n > most:
+        why = "one matmul writes one PSUM bank" if most * action.dst.dtype.bytes == BANK_BYTES else "all PSUM banks"
+        raise InputError(f"ifmap: expected at most {most} moving rows on {arch.name} ({why}), not {action.n}")
     columns = action.k if action.transpose else action.p
     if columns > MOST_WEIGHT_COLUMNS:
         raise InputError(f"weights: expected at most {MOST_WEIGHT_COLUMNS} columns, not {columns}")
@@ -129,10 +143,13 @@ def _mixture(ifmap: NeuronDtype, weights: NeuronDtype) -> None:
     for dtype in (ifmap, weights):
         if dtype.lanes > 1:
             raise InputError(f"{dtype.name}: x4 operands go with matmult_mx (95), not with a dense or sparse matmul")
-    if (ifmap.name in FULL_WIDTH or weights.name in FULL_WIDTH) and ifmap.name != weights.name:
+        if not dtype.operand:
+            raise InputError(f"{dtype.name}: no operand of a matmul: it holds scale bytes")
+    full = [dtype.name for dtype in (ifmap, weights) if dtype.name in FULL_WIDTH]
+    if full and ifmap.name != weights.name:
         raise InputError(
             f"{ifmap.name} x {weights.name}: fp32 is not mixed with other dtypes in one matmul; "
-            f"legal is {ifmap.name} x {ifmap.name} or two dtypes of at most 16 bits"
+            f"legal is {full[0]} x {full[0]} or two dtypes of at most 16 bits"
         )
     if {ifmap.name, weights.name} == {OCP, NOT_OCP}:
         raise InputError(f"{ifmap.name} x {weights.name}: the two kinds of e4m3 are not mixed in one matmul")

@@ -11,6 +11,9 @@ from typing import NamedTuple
 from hwmodel.listing.neuron.isa import Command
 from hwmodel.listing.neuron.places import Region
 
+RAW_BYTES = {"float8_e8m0fnu", "uint8"}
+"""Dtypes between which a cast is the byte itself (hardware facts 3)."""
+
 
 class Transfer(NamedTuple):
     """DMA."""
@@ -26,6 +29,12 @@ class Move(NamedTuple):
     sources: tuple[Region, ...]
     dst: Region
     engine: str
+
+    @property
+    def keeps_bits(self) -> bool:
+        """Whether it moves stored elements as they are: one dtype, or scale bytes as integers."""
+        dtypes = {self.dst.dtype.name, *(source.dtype.name for source in self.sources)}
+        return len(self.sources) == 1 and (len(dtypes) == 1 or dtypes == RAW_BYTES)
 
 
 class Multiply(NamedTuple):
@@ -53,6 +62,7 @@ class Multiply(NamedTuple):
     weights_zero: int | None = None
     ifmap_zero: int | None = None
     mode: int = 0
+    col_group: int = 128
     transpose: bool = False
     fp32r_bits: int | None = None
     """Mantissa bits to which operands are shortened; None: they are not."""

@@ -190,7 +190,7 @@ class Walk:
             )
         if self.strict and dst.offset + dst.size > first + length:
             raise InputError(
-                f"dst: {dst} spans more than the {length // BANK_BYTES} banks that the start clears: "
+                f"dst: {dst} spans more than the {_banks(length)} that the start clears: "
                 "clear_banks_log2 says how many (0, 1, 2, 3: 1, 2, 4, 8)"
             )
         return action._replace(clear=(first, length), partitions=(partition, dst.rows))
@@ -254,6 +254,10 @@ def _bytes_of(region: Region) -> tuple[slice, slice]:
     """Its partitions and bytes on chip."""
     rows = slice(region.partition, region.partition + region.rows)
     return rows, slice(region.offset, region.offset + region.size)
+
+
+def _banks(length: int) -> str:
+    return "bank" if length == BANK_BYTES else f"{length // BANK_BYTES} banks"
 
 
 def _regions(action: Any) -> tuple[Region, ...]:
