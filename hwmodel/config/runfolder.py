@@ -10,18 +10,16 @@ from __future__ import annotations
 import errno
 import os
 import re
-import shutil
 import stat
-import tempfile
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import NoReturn
 
 from hwmodel.config.resources import RESOLVED, shown_path
 from hwmodel.errors import InputError
-from hwmodel.placing import ASIDE
+from hwmodel.placing import ASIDE, new_folder_in
 
 MARKER = RESOLVED
 """Every run folder has this file."""
@@ -73,10 +71,8 @@ def check_parent(path: Path) -> None:
 
 def check_writable(path: Path) -> None:
     """InputError where a run folder cannot be made at ``path``. Makes the folders above it."""
-    with _cannot_write(path):
-        home = _home(_real(path))
-        home.mkdir(parents=True, exist_ok=True)
-        os.rmdir(tempfile.mkdtemp(prefix=ASIDE, dir=home))  # noqa: PTH106
+    with _cannot_write(path), new_folder_in(_home(_real(path))):
+        pass
 
 
 @contextmanager
@@ -87,20 +83,14 @@ def written_aside(path: Path) -> Iterator[Path]:
     """
     check_replaceable(path)
     target = _real(path)
-    with _cannot_write(path):
-        home = _home(target)
-        home.mkdir(parents=True, exist_ok=True)
-        aside = Path(tempfile.mkdtemp(prefix=ASIDE, dir=home))
-    try:
-        with _cannot_write(path):
-            yield aside
-            aside.chmod(0o777 & ~_umask())
-            if home == target:
-                _fill(aside, target)
-            else:
-                _rename(aside, target)
-    finally:
-        shutil.rmtree(aside, ignore_errors=True)
+    home = _home(target)
+    with _cannot_write(path), new_folder_in(home) as aside:
+        yield aside
+        aside.chmod(0o777 & ~_umask())
+        if home == target:
+            _fill(aside, target)
+        else:
+            _rename(aside, target)
 
 
 def _rename(aside: Path, target: Path) -> None:
@@ -114,13 +104,8 @@ def _rename(aside: Path, target: Path) -> None:
         else:
             return
         check_replaceable(target)
-        old = Path(tempfile.mkdtemp(prefix=ASIDE, dir=target.parent))
-        try:
+        with new_folder_in(target.parent) as old, suppress(FileNotFoundError):
             os.rename(target, old)  # noqa: PTH104
-        except FileNotFoundError:
-            pass
-        finally:
-            shutil.rmtree(old, ignore_errors=True)
     raise InputError(f"{shown_path(target)}: another process keeps replacing this folder")
 
 
