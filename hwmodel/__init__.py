@@ -6,10 +6,10 @@ of many. Everything is loaded when it is first used, so that ``import hwmodel`` 
 
 from __future__ import annotations
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
-
+TYPE_CHECKING = False  # importing typing, or anything else here, is what every program that uses us would wait for
 if TYPE_CHECKING:
+    from typing import Any
+
     from hwmodel.errors import HwmodelError
     from hwmodel.experiment import simulate
     from hwmodel.result import Result
@@ -34,6 +34,8 @@ __all__ = ["HwmodelError", "Result", "__version__", "compare", "load", "simulate
 def __getattr__(name: str) -> Any:
     if name not in _HOMES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from importlib import import_module
+
     value = getattr(import_module(_HOMES[name]), name)
     globals()[name] = value
     return value

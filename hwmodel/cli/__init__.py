@@ -7,27 +7,36 @@ from __future__ import annotations
 
 import sys
 
+from hwmodel.cli.interrupt import INTERRUPTED, MESSAGE, interrupts
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
-
-INTERRUPTED = 130
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command and return its exit code; errors are reported here, never raised.
 
-    Without ``argv`` this is the process's own entry: it is then set up for one short run.
+    Without ``argv`` this is the process's own entry: it is then set up for one short run, and ends at once on Ctrl-C.
     """
-    try:  # everything is imported inside, so that Ctrl-C is one line from here on
+    if argv is None:
+        interrupts.listen()
+    try:
         from hwmodel.cli.entry import run, run_process
 
-        return run_process(sys.argv[1:]) if argv is None else run(list(argv))
+        code = run_process(sys.argv[1:]) if argv is None else run(list(argv))
+        interrupts.close()
+        return code if not interrupts.came else _interrupted()
     except KeyboardInterrupt:
-        exec("")  # CPython would end with the signal if it had passed some exec(), as those of dataclasses; this resets
-        sys.stdout.flush()
-        sys.stderr.write("interrupted\n")
-        return INTERRUPTED
+        interrupts.close()
+        return _interrupted()
+
+
+def _interrupted() -> int:
+    exec("")  # CPython would end with the signal if it had passed some exec(), as those of dataclasses; this resets
+    sys.stdout.flush()
+    sys.stderr.write(MESSAGE)
+    return INTERRUPTED
 
 
 __all__ = ["main"]

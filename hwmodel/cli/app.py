@@ -9,6 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from hwmodel import __version__
+from hwmodel.cli.interrupt import interrupts
 
 
 def application(commands: Mapping[str, Callable[..., int]]) -> typer.Typer:
@@ -31,6 +32,7 @@ class CarriedError(Exception):
 def _carried(command: Callable[..., int]) -> Callable[..., int]:
     @wraps(command)
     def call(*arguments: Any, **flags: Any) -> int:
+        interrupts.work()
         try:
             return command(*arguments, **flags)
         except (KeyboardInterrupt, BrokenPipeError) as stop:

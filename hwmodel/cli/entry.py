@@ -11,6 +11,7 @@ from importlib import import_module
 from pathlib import Path
 
 from hwmodel.cli.console import Console, discard
+from hwmodel.cli.interrupt import INTERRUPTED, interrupts
 from hwmodel.config.resources import shortened
 from hwmodel.errors import HwmodelError, InputError
 
@@ -31,7 +32,7 @@ COMMANDS = {
 
 GC_THRESHOLD = 200_000
 """Imports and programs make many objects that stay: looking for garbage among them that often costs a tenth."""
-USAGE, FAILED, INTERRUPTED = 2, 3, 130
+USAGE, FAILED = 2, 3
 SIGNALLED = 128
 """A shell's exit code for a process that a signal ended, less the number of the signal."""
 
@@ -80,6 +81,8 @@ def run(arguments: list[str]) -> int:
         except BrokenPipeError:
             raise
         except Exception as error:
+            if interrupts.came:  # what was interrupted may call it an error of its own
+                raise KeyboardInterrupt from None
             code = _report(error, console)
         if code >= USAGE and "--json" in arguments:
             console.json_of_errors()

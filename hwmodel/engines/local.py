@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import Executor, Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
+from multiprocessing import resource_tracker
 from multiprocessing.connection import Connection
 from multiprocessing.context import SpawnContext, SpawnProcess
 from typing import Any
@@ -24,6 +25,25 @@ class _Process(SpawnProcess):
     def start(self) -> None:
         with without_script():
             super().start()
+
+
+@contextmanager
+def _without_interrupts() -> Iterator[None]:
+    """A process started meanwhile never gets Ctrl-C, which a terminal sends to it as well; here it comes afterwards."""
+    if not hasattr(signal, "pthread_sigmask") or threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    resource_tracker.ensure_running()  # starting it lets SIGINT through again
+    came: list[int] = []
+    mask = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    handler = signal.signal(signal.SIGINT, lambda number, _frame: came.append(number))  # other threads may take it
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, handler)
+        signal.pthread_sigmask(signal.SIG_SETMASK, mask)
+        if came:
+            signal.raise_signal(signal.SIGINT)
 
 
 class _Spawn(SpawnContext):
@@ -55,12 +75,13 @@ class Processes(Executor):
 
     def submit(self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future[Any]:
         """A future of ``fn(*args, **kwargs)`` in one of the processes."""
-        try:
-            return self._pool.submit(fn, *args, **kwargs)
-        except BrokenProcessPool:
-            self._pool.shutdown(wait=True)
-            self._pool = self._make()
-            return self._pool.submit(fn, *args, **kwargs)
+        with _without_interrupts():  # it may start a process, which must not be left without the pool that ends it
+            try:
+                return self._pool.submit(fn, *args, **kwargs)
+            except BrokenProcessPool:
+                self._pool.shutdown(wait=True)
+                self._pool = self._make()
+                return self._pool.submit(fn, *args, **kwargs)
 
     def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
         """Wait for what is under way, or drop it."""

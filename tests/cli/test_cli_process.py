@@ -98,27 +98,119 @@ def test_a_process_that_is_told_to_end_leaves_no_file_aside(here: Path, number: 
     assert list((here / "runs").iterdir()) == []
 
 
+def test_what_a_killed_process_left_aside_is_removed_by_the_next_one(here: Path) -> None:
+    def start() -> subprocess.Popen[str]:
+        process = subprocess.Popen([sys.executable, "-c", SLOW], stdout=subprocess.PIPE, text=True, cwd=here)
+        assert process.stdout is not None
+        assert process.stdout.readline() == "writing\n"
+        return process
+
+    runs = here / "runs"
+    killed = start()
+    (left,) = runs.iterdir()
+    killed.kill()
+    killed.communicate(timeout=30)
+    assert list(runs.iterdir()) == [left]
+    (runs / ".hwmodel-of-somebody-else").mkdir()
+    alive = start()
+    try:
+        assert not left.exists()
+        (written,) = set(runs.iterdir()) - {runs / ".hwmodel-of-somebody-else"}
+        done = subprocess.run([*HWMODEL, "run", "small.yaml", "-o", "runs/y", "-q"], check=False)
+        assert done.returncode == 0
+        assert written.is_dir()  # its process lives
+    finally:
+        alive.send_signal(signal.SIGINT)
+        alive.communicate(timeout=30)
+    assert {path.name for path in runs.iterdir()} == {".hwmodel-of-somebody-else", "y"}
+
+
 READY = """\
-import sys, time
+import sys
 from hwmodel.cli import main
+from hwmodel.cli.interrupt import interrupts
+interrupts.listen()
 print("ready", flush=True)
-sys.exit(main(["run", "small.yaml", "-q"]))
+sys.exit(main())
 """
+"""The entry point, which says when it has begun: what Python does before is not ours."""
 
 
-@pytest.mark.parametrize("delay", [0.02, 0.1, 0.2, 0.3])
-def test_ctrl_c_at_any_time_is_130_and_no_traceback(here: Path, delay: float) -> None:
+def interrupted(command: str, delay: float, folder: Path) -> tuple[int, str]:
+    """Exit code and stderr of a command whose whole process group gets Ctrl-C, as from a terminal."""
     process = subprocess.Popen(
-        [sys.executable, "-c", READY], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=here
+        [sys.executable, "-c", READY, *command.split()],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        cwd=folder,
+        start_new_session=True,
     )
     assert process.stdout is not None
     assert process.stdout.readline() == "ready\n"
     time.sleep(delay)
-    process.send_signal(signal.SIGINT)
-    _, err = process.communicate(timeout=30)
-    assert (process.returncode, err) in ((130, "interrupted\n"), (0, ""))
+    os.killpg(process.pid, signal.SIGINT)
+    _, err = process.communicate(timeout=60)
+    return process.returncode, err
+
+
+@pytest.mark.parametrize(
+    ("command", "step"),
+    [
+        ("run small.yaml -q", 0.02),  # imports numpy, pydantic and, to write, matplotlib
+        ("list", 0.05),
+        ("sweep small.yaml --vary problem.k=64,128,192,256 -j 2 -o out --json", 0.1),  # starts processes
+    ],
+)
+def test_ctrl_c_at_any_time_is_130_and_one_line(here: Path, command: str, step: float) -> None:
+    ends = [interrupted(command, step * count, here) for count in range(round(0.6 / step) + 1)]
+    assert ends[0] == (130, "interrupted\n")
+    assert set(ends) <= {(130, "interrupted\n"), (0, "")}
     runs = here / "reports" / "runs"
     assert not runs.exists() or not any(path.name.startswith(".") for path in runs.iterdir())
+
+
+SWALLOWED = """\
+import signal, sys
+from hwmodel.cli import main
+
+class Deaf:
+    def __del__(self):
+        signal.raise_signal(signal.SIGINT)
+
+def prepare(*arguments, **flags):
+    try:
+        if {place!r} == "import":
+            import noisy
+        elif {place!r} == "destructor":
+            Deaf()
+            import time
+            time.sleep(30)
+        else:
+            signal.raise_signal(signal.SIGINT)
+    except BaseException as error:
+        raise ImportError("initialization failed") from error
+    import time
+    time.sleep(30)
+
+from hwmodel import experiment
+experiment.prepare = prepare
+sys.argv[1:] = ["run", "small.yaml"]
+sys.exit(main())
+"""
+
+
+@pytest.mark.parametrize("place", ["import", "destructor", "here"])
+def test_ctrl_c_is_not_taken_for_something_else(here: Path, place: str) -> None:
+    (here / "noisy.py").write_text(
+        "import signal\ntry:\n    signal.raise_signal(signal.SIGINT)\nexcept BaseException:\n    raise ImportError\n"
+    )
+    environment = {**os.environ, "PYTHONPATH": str(here)}
+    script = SWALLOWED.format(place=place)
+    done = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, check=False, env=environment, timeout=20
+    )
+    assert (done.returncode, done.stderr) == (130, "interrupted\n")
 
 
 def test_two_processes_may_run_the_same_scenario(here: Path) -> None:
