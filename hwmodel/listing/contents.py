@@ -69,7 +69,12 @@ def stored_elements(
     if isinstance(source, BytesFile):
         return _from_file(base / source.data, numpy_dtype, shape, f"{field}.data")
     if isinstance(source, ListedCodes):
-        return _listed(source.data, shape, f"{field}.data").astype(np.uint64).astype(numpy_dtype)
+        codes = _listed(source.data, shape, f"{field}.data")
+        bits = 8 * np.dtype(numpy_dtype).itemsize
+        if element is not None and lanes == 1:
+            bits = nm.DTYPES[element].storage_bits
+        _refuse_beyond(codes, 0, (1 << bits) - 1, f"{field}.data", "codes")
+        return codes.astype(numpy_dtype)
     wide = (rows, cols * lanes)
     if isinstance(source, Identity):
         values = np.eye(*wide, dtype=np.float32)
@@ -79,7 +84,10 @@ def stored_elements(
         values = make_values(source, wide, base=base, field=field)
     if element is None:
         return _integers(values, numpy_dtype, field)
-    codes = _encode(np.asarray(values), element)
+    try:
+        codes = _encode(np.asarray(values), element)
+    except OverflowError:
+        raise InputError(f"{field}.data: expected numbers that a double holds (up to 1.8e308)") from None
     if lanes > 1:
         codes = nm.pack_x4(codes, element)
     return np.ascontiguousarray(codes).astype(numpy_dtype, copy=False)
@@ -98,17 +106,34 @@ def _encode(values: Array, element: str) -> Array:
 
 def _integers(values: Array, numpy_dtype: str, field: str) -> Array:
     """Integers as the bits that the type stores: two's complement below zero."""
-    whole = np.asarray(values, np.float64)
-    if not np.array_equal(whole, np.rint(whole)):
-        raise InputError(f"{field}: expected whole numbers, as the tensor holds integers")
-    return whole.astype(np.int64).astype(np.dtype(numpy_dtype))
+    exact = values
+    if values.dtype != np.object_:
+        whole = np.asarray(values, np.float64)
+        if not (np.isfinite(whole).all() and np.array_equal(whole, np.rint(whole))):
+            raise InputError(f"{field}: expected whole numbers, as the tensor holds integers")
+        fits = bool((np.abs(whole) < 2.0**63).all())
+        exact = whole.astype(np.int64) if fits else np.vectorize(int, otypes=[np.object_])(whole)
+    bits = 8 * np.dtype(numpy_dtype).itemsize
+    _refuse_beyond(exact, -(1 << bits - 1), (1 << bits) - 1, field, "integers")
+    if exact.dtype == np.object_:
+        exact = np.array(exact % (1 << bits))
+    return exact.astype(numpy_dtype)
+
+
+def _refuse_beyond(numbers: Array, low: int, high: int, field: str, what: str) -> None:
+    """InputError for the first of some whole numbers [rows, cols] that a stored element has no room for."""
+    wrong = np.argwhere((numbers < low) | (numbers > high))
+    if len(wrong):
+        row, col = (int(index) for index in wrong[0])
+        raise InputError(f"{field}: expected {what} from {low} to {high}, not {numbers[row, col]} at [{row}, {col}]")
 
 
 def _listed(data: tuple[Any, ...], shape: tuple[int, int], field: str) -> Array:
+    """Numbers [rows, cols]: floats where one of them is, else exact integers of any size."""
     rows, cols = shape
     if len(data) != rows:
         raise InputError(f"{field}: expected {counted(rows, 'row')}, not {len(data)}")
-    out = np.empty(shape, np.float64 if any(_has_float(row) for row in data) else np.int64)
+    out = np.empty(shape, np.float64 if any(_has_float(row) for row in data) else np.object_)
     for index, row in enumerate(data):
         if isinstance(row, tuple) and len(row) != cols:
             raise InputError(f"{field}[{index}]: expected {counted(cols, 'element')}, not {len(row)}")

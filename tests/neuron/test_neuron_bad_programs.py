@@ -238,6 +238,12 @@ def test_legality_off_runs_the_value_model_of_the_requirement() -> None:
         left(tensors, instructions, arch, legality="off")
 
 
+@pytest.mark.parametrize("number", [2**53 + 1, -(2**63), 2**63, 2**64 - 1, -1])
+def test_large_integers_are_exact(number: int) -> None:
+    found = left({"a": sbuf("int64", 1, 1, init=[[number]])}, [], TRN2)
+    assert int(found["a"][0, 0]) == number % 2**64
+
+
 def test_errors_have_the_line_of_the_instruction(tmp_path: Path) -> None:
     path = tmp_path / "bad.yaml"
     path.write_text(
@@ -298,6 +304,12 @@ def test_op_is_needed_once() -> None:
         (sbuf("float32", 4, 4, init=[[1.0] * 4] * 3), ("init.data", "expected 4 rows, not 3")),
         (sbuf("float32", 1, 4, init=[[1.0] * 4] * 3), ("init.data: expected 1 row, not 3",)),
         (sbuf("float32", 2, 1, init=[[1.0] * 4] * 2), ("init.data[0]: expected 1 element, not 4",)),
+        (sbuf("uint8", 1, 2, init=codes([[7, 256]])), ("init.data: expected codes from 0 to 255, not 256 at [0, 1]",)),
+        (sbuf("int16", 1, 1, init=codes([[-1]])), ("init.data: expected codes from 0 to 65535, not -1",)),
+        (sbuf("uint64", 1, 1, init=codes([[2**64]])), ("not 18446744073709551616 at [0, 0]",)),
+        (sbuf("uint16", 1, 1, init=[[70000]]), ("init: expected integers from -32768 to 65535, not 70000",)),
+        (sbuf("uint16", 1, 1, init=[[float("inf")]]), ("whole numbers",)),
+        (sbuf("float32", 1, 1, init=[[10**400]]), ("expected numbers that a double holds",)),
         (sbuf("int16", 4, 4, init=[[1.5] * 4] * 4), ("whole numbers",)),
     ],
 )

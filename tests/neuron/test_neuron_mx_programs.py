@@ -324,3 +324,22 @@ def test_mx_uses_32_64_or_128_partitions(partitions: int) -> None:
     text = refused(operands(partitions=partitions), [MX])
     assert "32, 64, 128 partitions" in text
     assert "instruction 0" in text
+
+
+def test_an_order_of_lanes_that_does_not_go_into_a_partition_is_refused() -> None:
+    """Stride 3 reverses 6 elements, and containers hold 4: 12 of them are a period; 16 are none, 24 two."""
+    remap = {"lane_remap": {"stride": 3, "parity": 0}}
+    for p, legal in ((4, False), (6, True)):
+        tensors = operands(n=3, p=p)
+        if legal:
+            left(tensors, [{**MX, **remap}])
+        else:
+            text = refused(tensors, [{**MX, **remap}])
+            assert "instruction 0 (matmult_mx): lane_remap: expected a multiple of 12 elements a partition" in text
+            assert "not 16 in w [32, 4] float8_e4m3fn_x4" in text
+    source = {
+        "src": sbuf("bfloat16", 32, 16, init=normal(1)),
+        "data": sbuf(E4M3, 32, 4),
+        "scales": sbuf("uint8", 32, 4),
+    }
+    assert "multiple of 12 elements" in refused(source, [{**QUANTISE, **remap}])

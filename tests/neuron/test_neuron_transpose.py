@@ -112,3 +112,19 @@ def test_a_transpose_shortens_nothing(dtype: str) -> None:
     }
     found = left(tensors, [matmult(transpose=True)], TRN2)
     assert fp32(found["acc"])[0, 0] == 1 + 2.0**-20
+
+
+@pytest.mark.parametrize(
+    ("dtype", "bits"), [("float8e4", 0x77), ("float8_e4m3fn", 0x7E), ("float8e5", 0x7B), ("float8e3", 0x6F)]
+)
+def test_a_sum_of_a_transpose_saturates_in_8_bit(dtype: str, bits: int) -> None:
+    """Two ones a row of the weights add the largest number to itself: it stays; 16 bit go to infinity."""
+    tensors = {
+        "x": sbuf(dtype, 1, 2, init=codes([[bits, bits]])),
+        "w": sbuf(dtype, 1, 2, init=[[1.0, 1.0]]),
+        "acc": psum(1, 1, dtype=dtype),
+    }
+    assert left(tensors, [matmult(transpose=True)], TRN2)["acc"].tolist() == [[bits]]
+    half = {"x": sbuf("float16", 1, 2, init=codes([[0x7BFF] * 2])), "w": sbuf("float16", 1, 2, init=[[1.0, 1.0]])}
+    half["acc"] = psum(1, 1, dtype="float16")
+    assert left(half, [matmult(transpose=True)], TRN2)["acc"].tolist() == [[0x7C00]]

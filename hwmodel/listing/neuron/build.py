@@ -12,6 +12,7 @@ from hwmodel.listing.neuron import model as m
 from hwmodel.listing.neuron.isa import command
 from hwmodel.listing.neuron.places import Place, Region, region_of
 from hwmodel.listing.neuron.steps import Accumulate, Action, Move, Multiply, Quantise, ReadOut, Transfer
+from hwmodel.numerics import lane_remap
 from hwmodel.program.neuron_dtypes import LANES, NeuronDtype
 from hwmodel.units.neuron.operands import BLOCK_ROWS, DOUBLE_PIXEL, DOUBLE_ROW
 
@@ -228,7 +229,7 @@ def _mx(fields: m.MatmultMx, find: _Finder) -> Multiply:
         gather=gather,
         ifmap_scales=ifmap_scales,
         weights_scales=weights_scales,
-        lanes=_lanes(fields.lane_remap),
+        lanes=_lanes(fields.lane_remap, ifmap, weights),
     )  # fmt: skip
 
 
@@ -251,8 +252,18 @@ def _scale_size(name: str, data: Region, partitions: int, scales: Region) -> Non
         raise InputError(f"{name}_scales: expected uint8 or float8_e8m0fnu, not {scales.dtype.name}")
 
 
-def _lanes(given: m.LaneRemap | None) -> tuple[int, int] | None:
-    return None if given is None else (given.stride, given.parity)
+def _lanes(given: m.LaneRemap | None, *packed: Region) -> tuple[int, int] | None:
+    """Order of lanes in the containers of ``packed``, whose elements are whole periods of it."""
+    if given is None:
+        return None
+    period = len(lane_remap(given.stride, given.parity))
+    for region in packed:
+        if region.dtype.lanes > 1 and _wide(region) % period:
+            raise InputError(
+                f"lane_remap: expected a multiple of {period} elements a partition for stride {given.stride}, "
+                f"not {_wide(region)} in {region}"
+            )
+    return given.stride, given.parity
 
 
 def _sparse(fields: m.MatmultSparse, find: _Finder) -> Multiply:
@@ -304,7 +315,7 @@ def _quantise(fields: m.QuantizeMx, find: _Finder, preset: str) -> Quantise:
             "data: preset hw quantises to FP8 only (float8_e4m3fn_x4, float8_e5m2_x4), as the hardware does"
         )
     rule = "neuron_hw" if hardware else "neuron_alt_emax" if fields.alternative_emax else "neuron"
-    return Quantise(src, data, scales, rule, fields.nan_suppress, _lanes(fields.lane_remap))
+    return Quantise(src, data, scales, rule, fields.nan_suppress, _lanes(fields.lane_remap, data))
 
 
 def _accumulate(fields: m.EngineAccumulate, find: _Finder, fresh: set[int]) -> Accumulate:

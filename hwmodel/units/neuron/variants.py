@@ -66,5 +66,5 @@ def transposed(weights: Operand, ifmap: Operand, dtype: str) -> Array:
         element = NEURON_DTYPES[dtype].element
         assert element is not None
         sums = nm.matmul(wide[~moves], np.ascontiguousarray(widened(ifmap).T))
-        out[~moves] = nm.encode(sums, element, overflow="ieee").view(out.dtype)
+        out[~moves] = nm.cast_out(sums, element).view(out.dtype)
     return out
