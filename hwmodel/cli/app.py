@@ -11,10 +11,14 @@ import typer
 from hwmodel import __version__
 from hwmodel.cli.interrupt import interrupts
 
+HELP = {"help_option_names": ["-h", "--help"]}
+
 
 def application(commands: Mapping[str, Callable[..., int]]) -> typer.Typer:
     """An application with these commands. It raises its errors: ``hwmodel.cli.main`` turns them into exit codes."""
-    app = typer.Typer(add_completion=False, pretty_exceptions_enable=False, rich_markup_mode=None)
+    app = typer.Typer(
+        add_completion=False, pretty_exceptions_enable=False, rich_markup_mode=None, context_settings=HELP
+    )
     app.callback()(_root)
     for name, command in commands.items():
         app.command(name)(_carried(command))

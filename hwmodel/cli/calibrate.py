@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from hwmodel.cli.options import Json, NoColor, Quiet, Verbose, configure
-from hwmodel.placing import replace_file
+from hwmodel.cli.output import check_json, is_stdout, write_file
+from hwmodel.errors import InputError
 
 if TYPE_CHECKING:
     from hwmodel.validation.fit import Fit
@@ -22,7 +23,8 @@ def command(
         typer.Option("--free", metavar="PATH,PATH", help="Fields of the machine to fit: units.tload.bytes_per_cycle."),
     ],
     out: Annotated[
-        Path | None, typer.Option("-o", "--out", metavar="FILE", help="Where the variant goes [ARCH_fit.yaml].")
+        Path | None,
+        typer.Option("-o", "--out", metavar="FILE", help="Where the variant goes [ARCH_fit.yaml]; - is stdout."),
     ] = None,
     as_json: Json = False,
     quiet: Quiet = False,
@@ -34,20 +36,24 @@ def command(
     By least squares; writes a variant of the machine in which those fields have confidence ``fit``.
     """
     console = configure(context, quiet=quiet, verbose=verbose, as_json=as_json, no_color=no_color)
+    check_json(out, as_json=as_json)
     from hwmodel.config.resources import shown_path
-    from hwmodel.validation.fit import fit
+    from hwmodel.validation.fit import FITTED_BY, fit
     from hwmodel.validation.table import read_table
 
     names = [name.strip() for text in free for name in text.split(",") if name.strip()]
     rows = read_table(table)
+    if out is None:
+        _check_own(Path(f"{rows[0].arch}_fit.yaml"), FITTED_BY)
     found = fit(
         rows, names, progress=lambda count, error: console.status(f"{count} evaluations, mean error {error:.2f} %")
     )
     console.status("")
-    name = f"{found.arch}_fit" if out is None else out.stem
+    name = f"{found.arch}_fit" if out is None or is_stdout(out) else out.stem
     target = out or Path(f"{name}.yaml")
     text = found.variant(name, table.name)
-    replace_file(target, lambda path: path.write_text(text, encoding="utf-8", newline="\n"))
+    if write_file(target, lambda path: path.write_text(text, encoding="utf-8", newline="\n")) is None:
+        return 0
     if as_json:
         console.json(_document(found, target))
     elif console.wants_text:
@@ -57,6 +63,12 @@ def command(
         console.out(f"mean error of {found.rows} measured times: {errors}")
         console.out(shown_path(target))
     return 0
+
+
+def _check_own(target: Path, mark: str) -> None:
+    """InputError where the file that nobody named holds something other than an earlier fit."""
+    if target.is_file() and mark not in target.read_text(encoding="utf-8", errors="replace"):
+        raise InputError(f"{target}: expected an earlier fit or no file there; -o FILE names another place")
 
 
 def _document(found: Fit, target: Path) -> dict[str, object]:

@@ -22,6 +22,7 @@ from hwmodel.cli.options import (
     choice,
     configure,
 )
+from hwmodel.cli.output import folder
 from hwmodel.errors import HwmodelError, InputError
 
 if TYPE_CHECKING:
@@ -39,7 +40,13 @@ def command(
     sets: Set = None,
     out: Annotated[
         Path | None,
-        typer.Option("-o", "--out", metavar="DIR|FILE.md", help="Where it is written [reports/runs/compare-...]."),
+        typer.Option(
+            "-o",
+            "--out",
+            metavar="DIR|FILE.md",
+            callback=folder,
+            help="Where it is written [reports/runs/compare-...].",
+        ),
     ] = None,
     as_json: Json = False,
     values: Values = "check",
@@ -65,6 +72,8 @@ def command(
     choice("--values", values, ("check", "skip"))
     limit = None if fail_above is None else _percent(fail_above)
     names = _names(write, out)
+    if len(runs) < 2:
+        raise InputError(f"compare: expected a baseline and something to compare with it, not {runs[0]} alone")
     from hwmodel.cli.progress import progress
     from hwmodel.study.compare import check_job, digest, job_of
     from hwmodel.study.pool import Workers

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from hwmodel.cli.options import Json, NoColor, Quiet, Set, Verbose, configure
+from hwmodel.cli.output import check_json, write_file
 from hwmodel.errors import InputError
-from hwmodel.placing import replace_file
 
 if TYPE_CHECKING:
     from hwmodel.result import Result
@@ -20,8 +20,12 @@ HTML = "explain.html"
 def command(
     context: typer.Context,
     run: Annotated[str, typer.Argument(metavar="RUN|SCENARIO", help="A run folder, or a scenario by path or name.")],
-    html: Annotated[bool, typer.Option("--html", help="Write a page to look at [into RUN, else here].")] = False,
-    out: Annotated[Path | None, typer.Option("-o", "--out", metavar="FILE", help="Where the page goes.")] = None,
+    html: Annotated[
+        bool, typer.Option("--html", help="Write a page to look at, into RUN or, of a scenario, below reports/runs.")
+    ] = False,
+    out: Annotated[
+        Path | None, typer.Option("-o", "--out", metavar="FILE", help="Where the page goes; - is stdout.")
+    ] = None,
     no_whatif: Annotated[bool, typer.Option("--no-whatif", help="Do not simulate what would help.")] = False,
     sets: Set = None,
     as_json: Json = False,
@@ -36,6 +40,7 @@ def command(
     console = configure(context, quiet=quiet, verbose=verbose, as_json=as_json, no_color=no_color)
     if out is not None and not html:
         raise InputError("--out: expected together with --html")
+    check_json(out, as_json=as_json)
     from hwmodel.config.resources import shown_path
     from hwmodel.explain import explain
 
@@ -44,19 +49,28 @@ def command(
     console.status("")
     target = None
     if html:
-        target = out or (folder or Path()) / HTML
         from hwmodel.writers.html import write_pages
 
-        replace_file(target, lambda path: write_pages([explanation], path))
+        target = write_file(
+            out or (folder or _own_folder(result)) / HTML, lambda path: write_pages([explanation], path)
+        )
     if as_json:
         console.json(explanation.to_dict())
-    elif console.wants_text and target is None:
+    elif console.wants_text and not html:
         from hwmodel.writers.explain_text import WIDTH, screen
 
         console.out(screen(explanation, console.columns(WIDTH), color=console.color))
     if target is not None and not as_json and not quiet:
         console.out(shown_path(target))
     return 0
+
+
+def _own_folder(result: Result) -> Path:
+    """Where the page of a scenario goes: one folder for the same inputs, as for a run, so no other page is lost."""
+    from hwmodel.study.folder import RUNS
+
+    assert result.scenario is not None
+    return RUNS / f"{result.name}-explain-{result.scenario.hash()}"
 
 
 def _result(run: str, sets: list[str] | None) -> tuple[Result, Path | None]:

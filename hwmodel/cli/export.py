@@ -11,14 +11,13 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from hwmodel.cli.options import Json, NoColor, Quiet, Verbose, choice, configure
+from hwmodel.cli.output import check_json, is_stdout
 from hwmodel.errors import InputError
 from hwmodel.placing import folder_aside, is_stream, put
 
 if TYPE_CHECKING:
     from hwmodel.result import Result
     from hwmodel.writers import Writer
-
-STDOUT = "-"
 
 
 def command(
@@ -44,8 +43,7 @@ def command(
         if not run.exists():
             raise InputError(f"{run}: expected a run folder, but there is none; hwmodel run says where it wrote one")
         raise InputError(f"{run}: expected a run folder, not {'another folder' if run.is_dir() else 'a file'}")
-    if as_json and str(out) == STDOUT:
-        raise InputError("--json: expected a file to write to, as stdout is taken")
+    check_json(out, as_json=as_json)
     from hwmodel.runs import load_folder
 
     result = load_folder(run)
@@ -60,7 +58,7 @@ def command(
 
 def _write(result: Result, writer: Writer, target: Path) -> list[Path]:
     """Write aside, then put each file in its place; returns the files, none for stdout. A device gets the first."""
-    to_stdout = str(target) == STDOUT
+    to_stdout = is_stdout(target)
     place = Path(os.devnull) if to_stdout else target
     try:
         with folder_aside(place) as aside:

@@ -9,6 +9,7 @@ from typing import Annotated
 import typer
 
 from hwmodel.cli.console import Console
+from hwmodel.cli.output import folder
 from hwmodel.errors import InputError, did_you_mean
 
 Scenarios = Annotated[list[str], typer.Argument(metavar="SCENARIO", help="Path, or name of one that ships.")]
@@ -18,7 +19,9 @@ Set = Annotated[
         "--set", metavar="PATH=VALUE", help="Replace a field of the scenario or its arch: --set problem.m=256."
     ),
 ]
-Out = Annotated[Path | None, typer.Option("-o", "--out", metavar="DIR", help="Where the run folder goes.")]
+Out = Annotated[
+    Path | None, typer.Option("-o", "--out", metavar="DIR", callback=folder, help="Where the run folder goes.")
+]
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON document and nothing else on stdout.")]
 Values = Annotated[
     str, typer.Option("--values", metavar="check|skip", help="Compute and compare values, or only the timing.")

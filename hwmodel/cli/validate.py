@@ -35,7 +35,8 @@ def command(
 ) -> int:
     """Compare the model with measured kernels.
 
-    Simulates each row of a table and prints measured, modelled and error; exit 1 above the threshold.
+    Simulates each row of a table and prints measured, modelled and error; exit 1 above the threshold, 2 where a row
+    cannot be simulated.
     """
     console = configure(context, quiet=quiet, verbose=verbose, as_json=as_json, no_color=no_color)
     if not max_mape >= 0:
@@ -53,7 +54,7 @@ def command(
     too_far = [machine for machine in found.machines if machine.mape_percent > max_mape]
     if as_json:
         document = found.to_dict()
-        met = found.machines and not too_far
+        met = found.machines and not too_far and not found.problems
         console.json({**document, "max_mape_percent": max_mape, "status": "met" if met else "failed"})
     elif console.wants_text:
         _print(found, console)
@@ -65,7 +66,7 @@ def command(
     for machine in too_far:
         found_error = f"{machine.mape_percent:.2f} %"
         console.error(f"{machine.arch}: expected a mean error of at most {max_mape:g} %, not {found_error}")
-    if not found.machines or scaled:
+    if found.problems or scaled:
         return InputError.exit_code
     return int(bool(too_far))
 

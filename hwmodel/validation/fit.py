@@ -32,6 +32,9 @@ RATIO_WEIGHT = 0.25
 OUTLIER = 0.02
 """Errors beyond this grow linearly instead of squared, so that one row that physics cannot reach does not rule."""
 
+FITTED_BY = "hwmodel calibrate"
+"""How the sources begin in a variant that was written here."""
+
 
 class NoEffectError(InputError):
     """A number to fit that changes nothing in the rows there are."""
@@ -62,7 +65,7 @@ class Fit:
             shown = int(value) if value == int(value) else round(value, 6)
             source = f"fit to {self.rows} measurements of {table}, from {self.before[path]:g}"
             node[str(last)] = {"value": shown, "source": source, "confidence": "fit"}
-        source = f"hwmodel calibrate, {table}"
+        source = f"{FITTED_BY}, {table}"
         left = {
             "measurements": self.rows,
             "mape_percent": round(self.error_after, 2),

@@ -281,7 +281,21 @@ def test_tune_needs_a_matmul(cli: Cli) -> None:
     assert "expected a scenario with a matmul problem" in call.error
 
 
+def test_compare_needs_two(cli: Cli) -> None:
+    assert cli("compare", ONE).error == (
+        f"compare: expected a baseline and something to compare with it, not {ONE} alone"
+    )
+
+
+@pytest.mark.parametrize("arguments", [("run", ONE), ("compare", ONE, TWO), ("tune", ONE)])
+def test_stdout_is_no_folder(cli: Cli, here: Path, arguments: tuple[str, ...]) -> None:
+    call = cli(*arguments, "-o", "-")
+    assert (call.code, call.error) == (2, "--out: expected a folder, not - (stdout); a folder of that name is ./-")
+    assert not (here / "-").exists()
+
+
 def test_help_names_every_flag(cli: Cli) -> None:
     for name in ("compare", "sweep", "tune"):
         out = cli(name, "--help").out
+        assert cli(name, "-h").out == out
         assert all(flag in out for flag in ("--jobs", "--engine", "--scheduler", "--json", "--set", "--out"))

@@ -62,6 +62,10 @@ def test_html_goes_into_the_folder_and_shows_the_verdict_of_the_run(
     page = (folder / "explain.html").read_text()
     assert capsys.readouterr().out.strip().endswith("explain.html")
     assert '"status":"bit_exact"' in page
+    assert run(["explain", str(folder), "--html", "-o", "-"]) == 0
+    assert capsys.readouterr().out.strip() == page.strip()
+    assert run(["explain", str(folder), "--html", "-o", "-", "--json"]) == 2
+    capsys.readouterr()
     assert run(["explain", str(folder), "--html", "-o", str(folder.parent / "deep" / "other.html"), "-q"]) == 0
     assert (folder.parent / "deep" / "other.html").read_text() == page
     assert run(["export", str(folder), "--to", "html", "-o", str(folder.parent / "third.html"), "-q"]) == 0
@@ -123,3 +127,19 @@ def test_a_page_that_cannot_be_written(folder: Path, capsys: pytest.CaptureFixtu
     (folder.parent / "file").write_text("")
     assert run(["explain", str(folder), "--html", "-o", str(folder.parent / "file" / "x.html")]) == 2
     assert "cannot be written" in one_line(capsys)
+
+
+def test_the_page_of_a_scenario_has_its_own_place(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "explain.html").write_text("mine")
+    written = set()
+    for depth in (64, 128):
+        arguments = ["explain", "hif4_64x64x64", "--html", "--no-whatif", "--set", f"problem.k={depth}"]
+        assert run(arguments) == 0
+        written.add(capsys.readouterr().out.strip())
+    assert len(written) == 2
+    assert all(path.startswith("reports/runs/hif4_64x64x64-explain-") for path in written)
+    assert all(Path(path).is_file() for path in written)
+    assert (tmp_path / "explain.html").read_text() == "mine"

@@ -78,9 +78,11 @@ def test_a_column_counts_once(cli: Cli, table: Path) -> None:
 def test_bad_rows_are_told_and_the_others_run(cli: Cli, table: Path) -> None:
     table.write_text(HEAD + ROWS.format(0.0164, 0.0214).replace("512,256,256,1x1,128", "512,256,256,1x1,100"), "utf-8")
     call = cli("validate", "--table", table, "--max-mape", 50, "--jobs", 1)
-    assert call.code == 0
+    assert call.code == 2  # the worst one wins
     assert "mine.csv:3: two: not simulated: " in call.err
     assert "over 1 row" in call.out
+    call = cli("validate", "--table", table, "--max-mape", 50, "--jobs", 1, "--json")
+    assert (call.code, call.json["status"], call.json["machines"][0]["rows"]) == (2, "failed", 1)
     table.write_text(HEAD + ROWS.format(1, 1).replace("1x1,128", "1x1,100"), "utf-8")
     assert cli("validate", "--table", table, "--jobs", 1).code == 2
 
@@ -114,6 +116,27 @@ def test_calibrate_json_and_default_name(cli: Cli, table: Path, here: Path) -> N
     assert call.json["file"] == "ascend_a3_fit.yaml"
     assert call.json["fitted"].keys() == {"launch_cycles"}
     assert (here / "ascend_a3_fit.yaml").is_file()
+
+
+def test_calibrate_replaces_only_fits_where_nobody_named_the_file(cli: Cli, table: Path, here: Path) -> None:
+    pytest.importorskip("scipy")
+    arguments = ("calibrate", "--table", table, "--free", "launch_cycles")
+    assert cli(*arguments).code == 0
+    assert cli(*arguments).code == 0
+    (here / "ascend_a3_fit.yaml").write_text("name: mine\nbase: ascend_a3\n")
+    assert cli(*arguments).error == (
+        "ascend_a3_fit.yaml: expected an earlier fit or no file there; -o FILE names another place"
+    )
+    assert (here / "ascend_a3_fit.yaml").read_text() == "name: mine\nbase: ascend_a3\n"
+    assert cli(*arguments, "-o", "ascend_a3_fit.yaml").code == 0
+
+
+def test_calibrate_to_stdout(cli: Cli, table: Path, here: Path) -> None:
+    pytest.importorskip("scipy")
+    call = cli("calibrate", "--table", table, "--free", "launch_cycles", "-o", "-")
+    assert (call.code, call.err) == (0, "")
+    assert call.out.startswith("name: ascend_a3_fit\nbase: ascend_a3\n")
+    assert not (here / "-").exists()
 
 
 def test_calibrate_refuses_unknown_fields(cli: Cli, table: Path) -> None:
