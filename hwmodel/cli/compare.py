@@ -17,8 +17,10 @@ from hwmodel.cli.options import (
     Resume,
     Scheduler,
     Set,
+    StudyTrace,
     Values,
     Verbose,
+    check_study_trace,
     choice,
     configure,
 )
@@ -53,6 +55,7 @@ def command(
     write: Annotated[
         str | None, typer.Option("--write", metavar="json,md,png,svg,html|none", help="What to write [json,md,png].")
     ] = None,
+    trace: StudyTrace = None,
     fail_above: Annotated[
         str | None, typer.Option("--fail-above", metavar="P%", help="Exit 1 if a run is more than P % slower.")
     ] = None,
@@ -70,6 +73,7 @@ def command(
     """
     console = configure(context, quiet=quiet, verbose=verbose, as_json=as_json, no_color=no_color)
     choice("--values", values, ("check", "skip"))
+    check_study_trace(trace, console)
     limit = None if fail_above is None else _percent(fail_above)
     names = _names(write, out)
     if len(runs) < 2:

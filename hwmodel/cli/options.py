@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Annotated
 
@@ -11,6 +11,9 @@ import typer
 from hwmodel.cli.console import Console
 from hwmodel.cli.output import folder
 from hwmodel.errors import InputError, did_you_mean
+
+LEVELS = ("off", "summary", "full")
+NOTHING = "none"
 
 Scenarios = Annotated[list[str], typer.Argument(metavar="SCENARIO", help="Path, or name of one that ships.")]
 Set = Annotated[
@@ -33,6 +36,10 @@ Trace = Annotated[
     str | None,
     typer.Option("--trace", metavar="off|summary|full", help="Detail of the trace [full up to 20,000 instructions]."),
 ]
+StudyTrace = Annotated[
+    str | None,
+    typer.Option("--trace", metavar="off|summary|full", help="As of run; no effect here, as no traces are kept."),
+]
 Jobs = Annotated[int | None, typer.Option("-j", "--jobs", metavar="N", help="Processes [one a processor, if it pays].")]
 Engine = Annotated[str, typer.Option("--engine", metavar="local|dask", help="Where simulations run.")]
 Scheduler = Annotated[
@@ -51,6 +58,30 @@ def configure(
     console = context.obj if isinstance(context.obj, Console) else Console()
     console.quiet, console.verbose, console.as_json, console.no_color = quiet, verbose, as_json, no_color
     return console
+
+
+def check_study_trace(trace: str | None, console: Console) -> None:
+    """Take ``--trace`` where many scenarios run: it is checked, and said to change nothing."""
+    if trace is not None:
+        choice("--trace", trace, LEVELS)
+        console.note("--trace: no effect here: figures do not depend on it, and no traces are kept")
+
+
+def written(write: str | None, known: Iterable[str]) -> list[str]:
+    """What ``--write`` names, each once, of what there is: all of it without the flag, nothing for ``none``."""
+    names = list(known)
+    if write is None:
+        return names
+    asked = [name.strip() for name in write.split(",")]
+    for name in asked:
+        choice("--write", name, [*names, NOTHING] if len(asked) == 1 else names)
+    return [name for name in dict.fromkeys(asked) if name != NOTHING]
+
+
+def check_resume(resume: bool, names: Sequence[str]) -> None:
+    """InputError for ``--resume`` where nothing is written."""
+    if resume and not names:
+        raise InputError("--resume: expected something to write, as an earlier study is found where it is written")
 
 
 def choice(flag: str, value: str, known: Iterable[str]) -> str:

@@ -10,6 +10,8 @@ import typer
 
 from hwmodel.cli.console import Console
 from hwmodel.cli.options import (
+    LEVELS,
+    NOTHING,
     Json,
     NoColor,
     Out,
@@ -33,8 +35,6 @@ if TYPE_CHECKING:
 
 RUNS = Path("reports") / "runs"
 VALUES = ("check", "skip")
-LEVELS = ("off", "summary", "full")
-NOTHING = "none"
 
 
 def command(

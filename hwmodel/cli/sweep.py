@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from contextlib import nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, cast
 
@@ -18,10 +19,14 @@ from hwmodel.cli.options import (
     Resume,
     Scheduler,
     Set,
+    StudyTrace,
     Values,
     Verbose,
+    check_resume,
+    check_study_trace,
     choice,
     configure,
+    written,
 )
 
 if TYPE_CHECKING:
@@ -31,6 +36,7 @@ if TYPE_CHECKING:
 SHOWN = 10
 """Rows that are printed; the files have all."""
 COSTS = ("l1", "l0c", "gm")
+FILES = ("parquet", "csv", "json", "png")
 
 
 def command(
@@ -44,6 +50,10 @@ def command(
     out: Out = None,
     as_json: Json = False,
     values: Values = "skip",
+    write: Annotated[
+        str | None, typer.Option("--write", metavar="NAME,...|none", help="What to write [parquet,csv,json,png].")
+    ] = None,
+    trace: StudyTrace = None,
     jobs: Jobs = None,
     engine: Engine = "local",
     scheduler: Scheduler = None,
@@ -58,10 +68,13 @@ def command(
 ) -> int:
     """Simulate every combination of values, best first.
 
-    Writes sweep.parquet, .csv, .json and .png.
+    Writes sweep.parquet, .csv, .json and .png, or those that --write names.
     """
     console = configure(context, quiet=quiet, verbose=verbose, as_json=as_json, no_color=no_color)
     choice("--values", values, ("check", "skip"))
+    check_study_trace(trace, console)
+    names = written(write, FILES)
+    check_resume(resume, names)
     cost = None if pareto is None else f"{choice('--pareto', pareto, COSTS)}_bytes"
     from hwmodel.cli.progress import progress
     from hwmodel.study.folder import study_folder
@@ -73,8 +86,8 @@ def command(
     axes = parse_axes(vary)
     template = Template.read(scenario, sets)
     workers = Workers(engine, jobs, scheduler).checked()
-    folder = study_folder(out, f"{template.name}-sweep-{template.digest(axes, values)}")
-    with Journal(folder / NAME, fresh=not resume) as journal:
+    folder = study_folder(out, f"{template.name}-sweep-{template.digest(axes, values)}") if names else None
+    with nullcontext() if folder is None else Journal(folder / NAME, fresh=not resume) as journal:
         with progress(console, size(axes), "sweep") as tick:
             found = sweep(
                 template,
@@ -84,7 +97,7 @@ def command(
                 journal=journal,
                 progress=tick,
             )
-        files = _write(found, folder, cost)
+        files = [] if folder is None else _write(found, folder, cost, names)
     if as_json:
         console.json({**found.document(), "files": [str(file) for file in files]})
     elif console.wants_text:
@@ -93,12 +106,14 @@ def command(
     return found.code
 
 
-def _write(found: Sweep, folder: Path, cost: str | None) -> list[Path]:
+def _write(found: Sweep, folder: Path, cost: str | None, names: list[str]) -> list[Path]:
     from hwmodel.placing import replace_file
     from hwmodel.writers import sweep_plots
     from hwmodel.writers.tables import write_table
 
-    files = write_table(found.table(), folder, "sweep", found.document())
+    files = write_table(found.table(), folder, "sweep", found.document(), names)
+    if "png" not in names:
+        return files
     return [*files, replace_file(folder / "sweep.png", lambda path: sweep_plots.write(found, path, cost))]
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, cast
 
@@ -17,10 +18,14 @@ from hwmodel.cli.options import (
     Resume,
     Scheduler,
     Set,
+    StudyTrace,
     Values,
     Verbose,
+    check_resume,
+    check_study_trace,
     choice,
     configure,
+    written,
 )
 from hwmodel.errors import HwmodelError, InputError
 
@@ -30,6 +35,7 @@ if TYPE_CHECKING:
 
 SHOWN = 5
 BEST = "best.yaml"
+FILES = ("best", "parquet", "csv", "json")
 SEARCHES = ("auto", "bounds", "optuna")
 
 
@@ -40,6 +46,10 @@ def command(
     out: Out = None,
     as_json: Json = False,
     values: Values = "skip",
+    write: Annotated[
+        str | None, typer.Option("--write", metavar="NAME,...|none", help="What to write [best,parquet,csv,json].")
+    ] = None,
+    trace: StudyTrace = None,
     max_cores: Annotated[
         int | None, typer.Option("--max-cores", metavar="N", help="Most cores to use [all of the machine].")
     ] = None,
@@ -69,6 +79,9 @@ def command(
     console = configure(context, quiet=quiet, verbose=verbose, as_json=as_json, no_color=no_color)
     choice("--search", search, SEARCHES)
     choice("--values", values, ("check", "skip"))
+    check_study_trace(trace, console)
+    names = written(write, FILES)
+    check_resume(resume, names)
     for flag, value in (("--max-cores", max_cores), ("--trials", trials)):
         if value is not None and value < 1:
             raise InputError(f"{flag}: expected a number of at least 1, not {value}")
@@ -82,8 +95,9 @@ def command(
 
     loaded = load(scenario, sets)
     workers = Workers(engine, jobs, scheduler).checked()
-    folder = study_folder(out, f"{loaded.name}-tune-{loaded.hash()}")
-    with Journal(folder / NAME, fresh=not resume) as journal, progress(console, trials, "tune") as tick:
+    folder = study_folder(out, f"{loaded.name}-tune-{loaded.hash()}") if names else None
+    kept = nullcontext() if folder is None else Journal(folder / NAME, fresh=not resume)
+    with kept as journal, progress(console, trials, "tune") as tick:
         try:
             found = tune(
                 loaded,
@@ -99,8 +113,9 @@ def command(
             raise loaded.locate(error, "tiling") from error
     hazards, verdict = check_best(found, cast("Any", values))
     expect = {"values": "bit_exact"} if loaded.expect.values is not None else {}
-    text = best_file(found, Template.read(scenario, sets), expect, folder)
-    files = _write(found, folder, text)
+    files = []
+    if folder is not None:
+        files = _write(found, folder, best_file(found, Template.read(scenario, sets), expect, folder), names)
     if as_json:
         status = "skipped" if verdict is None else verdict.status
         checked = {"hazards": list(hazards), "values": status}
@@ -117,12 +132,14 @@ def command(
     return HwmodelError.exit_code if hazards else 0
 
 
-def _write(found: Tuned, folder: Path, text: str) -> list[Path]:
+def _write(found: Tuned, folder: Path, text: str, names: list[str]) -> list[Path]:
     from hwmodel.placing import replace_file
     from hwmodel.writers.tables import write_table
 
-    best = replace_file(folder / BEST, lambda path: path.write_text(text, encoding="utf-8"))
-    return [best, *write_table(found.table(), folder, "tune", found.document())]
+    tables = write_table(found.table(), folder, "tune", found.document(), names)
+    if "best" not in names:
+        return tables
+    return [replace_file(folder / BEST, lambda path: path.write_text(text, encoding="utf-8")), *tables]
 
 
 def _print(found: Tuned, files: list[Path], console: Console) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable, Collection
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -13,13 +14,20 @@ if TYPE_CHECKING:
     import polars as pl
 
 
-def write_table(table: pl.DataFrame, folder: Path, stem: str, document: dict[str, Any]) -> list[Path]:
-    """``stem.parquet`` and ``stem.csv`` of the table, ``stem.json`` of the document."""
-    return [
-        replace_file(folder / f"{stem}.parquet", lambda path: table.write_parquet(path)),
-        replace_file(folder / f"{stem}.csv", lambda path: flat(table).write_csv(path)),
-        replace_file(folder / f"{stem}.json", lambda path: path.write_text(json_text(document), encoding="utf-8")),
-    ]
+FORMS = ("parquet", "csv", "json")
+"""What a table is written as."""
+
+
+def write_table(
+    table: pl.DataFrame, folder: Path, stem: str, document: dict[str, Any], forms: Collection[str] = FORMS
+) -> list[Path]:
+    """``stem.parquet`` and ``stem.csv`` of the table, ``stem.json`` of the document; those of ``forms``."""
+    ways: dict[str, Callable[[Path], object]] = {
+        "parquet": table.write_parquet,
+        "csv": lambda path: flat(table).write_csv(path),
+        "json": lambda path: path.write_text(json_text(document), encoding="utf-8"),
+    }
+    return [replace_file(folder / f"{stem}.{form}", write) for form, write in ways.items() if form in forms]
 
 
 def json_text(document: Any) -> str:

@@ -11,10 +11,10 @@ from pathlib import Path
 
 import polars as pl
 import pytest
-from conftest import Cli  # type: ignore[import-not-found]
 
 from hwmodel.study.journal import Journal
 from hwmodel.study.measure import Record
+from tests.cli.conftest import Cli
 
 ONE, TWO = "hif4_512x128x512", "hif4_512x128x512_l0c2"
 
@@ -294,8 +294,31 @@ def test_stdout_is_no_folder(cli: Cli, here: Path, arguments: tuple[str, ...]) -
     assert not (here / "-").exists()
 
 
+@pytest.mark.parametrize(
+    ("arguments", "all_files"),
+    [
+        (("sweep", ONE, "--vary", "problem.k=64,128", "--set", "expect={}"), "parquet csv json png"),
+        (("tune", "small.yaml"), "best parquet csv json"),
+        (("compare", ONE, TWO), "json md png svg html"),
+    ],
+)
+def test_write_and_trace_as_for_run(cli: Cli, here: Path, arguments: tuple[str, ...], all_files: str) -> None:
+    call = cli(*arguments, "-o", "out", "--write", "none", "--trace", "off")
+    assert (call.code, call.err.count("\n")) == (0, 1)
+    assert call.err.startswith("--trace: no effect here")
+    assert not (here / "out").exists()
+    assert cli(*arguments, "-o", "out", "--write", "json", "--trace", "full", "-q").err == ""
+    assert {path.name for path in (here / "out").iterdir()} - {"journal.jsonl"} == {f"{arguments[0]}.json"}
+    assert cli(*arguments, "--trace", "some").error == "--trace: expected one of off, summary, full, not 'some'"
+    assert f"--write: expected one of {', '.join(all_files.split())}" in cli(*arguments, "--write", "jsn").error
+    assert "--resume: expected something to write" in cli(*arguments, "--write", "none", "--resume").error
+
+
 def test_help_names_every_flag(cli: Cli) -> None:
     for name in ("compare", "sweep", "tune"):
         out = cli(name, "--help").out
         assert cli(name, "-h").out == out
-        assert all(flag in out for flag in ("--jobs", "--engine", "--scheduler", "--json", "--set", "--out"))
+        assert all(
+            flag in out
+            for flag in ("--jobs", "--engine", "--scheduler", "--json", "--set", "--out", "--write", "--trace")
+        )
