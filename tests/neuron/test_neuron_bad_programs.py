@@ -333,6 +333,20 @@ def test_own_semaphores_order_a_program() -> None:
     assert ready(tensors, good).hazards() == ()
 
 
+@pytest.mark.parametrize("engine", ["vector", "scalar"])
+def test_an_engine_waits_for_its_own_results_in_psum(engine: str) -> None:
+    """The second copy could start before the first one's results are there: without a wait it reads what was before."""
+    tensors = {
+        "a": sbuf("float32", 8, 6, init=normal(1)),
+        "p": psum(8, 6, init=normal(2)),
+        "b": sbuf("float32", 8, 6),
+    }
+    moves = [{"op": "copy", "src": "a", "dst": "p", "engine": engine}]
+    moves += [{"op": "copy", "src": "p", "dst": "b", "engine": engine}]
+    found = left(tensors, moves, TRN2)
+    assert found["b"].tolist() == found["a"].tolist()
+
+
 def test_a_missing_wait_is_a_race_that_shows_in_the_bits() -> None:
     tensors = with_copy(h=tensor("dram", "bfloat16", 16, 6, init=normal(1)), x=sbuf("bfloat16", 16, 6))
     bad = [

@@ -200,7 +200,7 @@ def _ordered(drafts: list[_Draft], *, explicit: bool) -> tuple[Instruction, ...]
             for other in history.get(space, []):
                 if (writes or other.writes) and _meet(touch, other) and other.number != index:
                     before = drafts[other.number]
-                    if before.engine == draft.engine and (writes or space == "psum"):
+                    if before.engine == draft.engine and writes:
                         continue  # an engine reads in order and ends in order; PE adds to PSUM when it ends
                     early = before.engine == "PE" and draft.engine == "PEW" and space == "weights"
                     signal = "PE streamed" if early else f"{before.engine} ended"

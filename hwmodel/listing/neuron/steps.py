@@ -41,7 +41,7 @@ class Multiply(NamedTuple):
     """A matmul of the family: extents ``k``, ``p``, ``n``, operands, and what it does to PSUM.
 
     ``clear`` is (first byte, bytes) of each partition in ``partitions`` (first, count), None without a reset.
-    ``adds``: somebody wrote where it goes; a product that finds nothing to add to is copied.
+    ``adds``: somebody wrote wherever it goes; where a product finds nothing to add to it is copied.
     """
 
     opcode: int

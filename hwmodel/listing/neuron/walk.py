@@ -154,8 +154,9 @@ class Walk:
             )
         if not start:
             self._may_add(dst)
-            action = action._replace(adds=dst.space == "psum" and bool(self._bytes(dst).any()))
-            if action.transpose and action.adds:
+            there = self._bytes(dst) if dst.space == "psum" else np.zeros(1, np.bool_)
+            action = action._replace(adds=bool(there.all()))
+            if action.transpose and there.any():
                 raise InputError(
                     f"adds to {dst}, where somebody wrote: a transpose moves data and adds nothing (start: true)"
                 )
