@@ -58,9 +58,7 @@ def command(
     ] = "auto",
     trials: Annotated[
         int | None,
-        typer.Option(
-            "--trials", metavar="N", help="Most to try by bounds or samples, after the first good ones [to proof; 300]."
-        ),
+        typer.Option("--trials", metavar="N", help="Most to simulate [bounds: to the proof; sampling: 300]."),
     ] = None,
     seed: Annotated[int, typer.Option("--seed", metavar="N", help="Seed of the sampling.")] = 0,
     jobs: Jobs = None,
@@ -158,5 +156,7 @@ def _print(found: Tuned, files: list[Path], console: Console) -> None:
     else:
         gap = 100 * (1 - (found.open_bound or 0) / found.best["cycles"])
         console.out(f"{count}: not proven; a tiling that was left out could be at most {gap:.1f} % faster")
+    for kind in found.not_searched:
+        console.out(f"{kind} tilings are another space: --set tiling.kind={kind} searches it")
     for file in files:
         console.out(shown_path(file))

@@ -41,6 +41,15 @@ class State:
     best: float = float("inf")
     considered: int = 0
 
+    @property
+    def simulated(self) -> int:
+        """How many were simulated, or taken from the journal."""
+        return len(self.tasks)
+
+    def knows(self, candidate: Candidate) -> bool:
+        """Whether it was run."""
+        return dump({"tiling": candidate}) in self.records
+
     def run(self, chosen: Iterable[tuple[int, Candidate]], open_bound: int = 0) -> None:
         """Simulate candidates, each once."""
         batch: dict[str, tuple[int, Candidate]] = {}
@@ -69,7 +78,7 @@ class State:
             self.records[key] = (candidate, bound, record)
             if record.cycles is not None:
                 self.best = min(self.best, record.cycles)
-        self.progress(len(self.records), 0 if self.best == float("inf") else int(self.best), open_bound)
+        self.progress(self.simulated, 0 if self.best == float("inf") else int(self.best), open_bound)
 
 
 def seeds(scenario: Scenario, space: SearchSpace) -> list[tuple[int, Candidate]]:
@@ -79,14 +88,14 @@ def seeds(scenario: Scenario, space: SearchSpace) -> list[tuple[int, Candidate]]
     if isinstance(space, BlockedSpace):
         from hwmodel.tiling import auto
 
+        tiling = scenario.tiling
+        if tiling.kind == "blocked" and tiling.core_grid[0] * tiling.core_grid[1] <= space.max_cores:
+            found.append(space.candidate(_choices(tiling)))
         with suppress(InputError):
             picked = auto.plan(
                 space.problem, space.accumulate, space.arch, auto.Auto(kind="auto", max_cores=space.max_cores)
             )
             found.append(space.candidate(_choices(picked.params)))
-        tiling = scenario.tiling
-        if tiling.kind == "blocked" and tiling.core_grid[0] * tiling.core_grid[1] <= space.max_cores:
-            found.append(space.candidate(_choices(tiling)))
     else:
         with suppress(InputError):
             found.append(space.own(scenario.tiling))
@@ -105,13 +114,16 @@ def climb(state: State, space: BlockedSpace, most: int) -> None:
     """From the best so far to better neighbours, until there is none: the better the best, the less is left to try."""
     dimensions = space.dimensions()
     before = float("inf")
-    start = len(state.records)
-    while state.best < before and len(state.records) - start < most:
+    start = state.simulated
+    while state.best < before and state.simulated - start < most:
         before = state.best
         best = min((record.cycles, key) for key, (_, _, record) in state.records.items() if record.cycles is not None)
         found = _bounded(space, _neighbours(space, dimensions, state.records[best[1]][0]))
-        chosen = sorted((pair for pair in found if pair[0] < state.best), key=lambda pair: (pair[0], dump(pair[1])))
-        state.run(chosen[: most - (len(state.records) - start)])
+        chosen = sorted(
+            (pair for pair in found if pair[0] < state.best and not state.knows(pair[1])),
+            key=lambda pair: (pair[0], dump(pair[1])),
+        )
+        state.run(chosen[: most - (state.simulated - start)])
 
 
 def _bounded(space: SearchSpace, candidates: Iterable[Candidate]) -> list[tuple[int, Candidate]]:
@@ -150,20 +162,19 @@ def by_bounds(state: State, trials: int | None, most: int | None) -> int | None:
             heap.append((family.bound, 0, next(number), family))
     heapq.heapify(heap)
     batch: list[tuple[int, Candidate]] = []
-    simulated = 0
+    start = state.simulated
     while True:
         open_bound = heap[0][0] if heap else None
+        simulated = state.simulated - start
         done = open_bound is None or open_bound >= state.best
         if batch and (done or len(batch) == BATCH or (trials is not None and simulated + len(batch) >= trials)):
-            simulated += len(batch)
             state.run(batch, open_bound or 0)
             batch = []
-            if trials is not None and simulated >= trials:
-                left = heap[0][0] if heap else None
-                return -1 if left is None or left >= state.best else left
             continue
         if done:
             return -1
+        if trials is not None and simulated >= trials:
+            return open_bound
         if most is not None and state.considered + simulated > 40 * most:
             return None
         bound, level, _, item = heapq.heappop(heap)
@@ -182,7 +193,8 @@ def by_bounds(state: State, trials: int | None, most: int | None) -> int | None:
         else:
             if most is not None and simulated + len(batch) >= most:
                 return None
-            batch.append((bound, item))
+            if not state.knows(item):
+                batch.append((bound, item))
 
 
 def sample(state: State, trials: int, seed: int) -> int:
@@ -205,10 +217,10 @@ def sample(state: State, trials: int, seed: int) -> int:
             study.add_trial(
                 optuna.trial.create_trial(params=choices, distributions=distributions, value=float(record.cycles))
             )
-    simulated = asked = 0
-    while simulated < trials and asked < 20 * trials:
+    start, asked = state.simulated, 0
+    while (left := trials - (state.simulated - start)) > 0 and asked < 20 * trials:
         chosen = []
-        for _ in range(BATCH):
+        for _ in range(min(BATCH, left)):
             asked += 1
             trial = study.ask(distributions)
             places = {name: trial.params[name] for name in dimensions}
@@ -224,7 +236,6 @@ def sample(state: State, trials: int, seed: int) -> int:
                 continue
             chosen.append((trial, bound, candidate))
         state.run((bound, candidate) for _, bound, candidate in chosen)
-        simulated += len(chosen)
         for trial, bound, candidate in chosen:
             cycles = state.records[dump({"tiling": candidate})][2].cycles
             study.tell(trial, float(cycles if cycles is not None else 2 * bound))

@@ -49,6 +49,10 @@ class SearchSpace(ABC):
     arch: Arch
 
     @abstractmethod
+    def kinds(self) -> tuple[str, ...]:
+        """Kinds of tiling that the candidates have."""
+
+    @abstractmethod
     def families(self) -> Iterator[Family]:
         """All families."""
 
@@ -94,6 +98,10 @@ class BlockedSpace(SearchSpace):
     """``blocked``: base tile, core grid, panels, scale panels, buffers, loop order."""
 
     max_cores: int
+
+    def kinds(self) -> tuple[str, ...]:
+        """One."""
+        return ("blocked",)
 
     @cached_property
     def space(self) -> Space:
@@ -189,6 +197,10 @@ def _blocked(
 class NSplitSpace(SearchSpace):
     """``n_split``: width of a slice, and halves of L0B and L0C. Few enough to try them all."""
 
+    def kinds(self) -> tuple[str, ...]:
+        """One."""
+        return ("n_split",)
+
     def dimensions(self) -> dict[str, list[Any]]:
         """Widths in multiples of 64 columns up to N."""
         whole = round_up(self.problem.n, n_split.SLICE)
@@ -227,11 +239,13 @@ class GenericSpace(SearchSpace):
 
     family: str
 
+    def kinds(self) -> tuple[str, ...]:
+        """All of the family."""
+        return tuple(kind for kind, tiling in TILINGS.items() if tiling.family == self.family and kind != "auto")
+
     def families(self) -> Iterator[Family]:
         """One for each kind."""
-        for kind, tiling in TILINGS.items():
-            if tiling.family == self.family and kind != "auto":
-                yield Family(0, (kind,))
+        return (Family(0, (kind,)) for kind in self.kinds())
 
     def members(self, family: Family) -> Iterator[tuple[int, Candidate]]:
         """Every combination of choices."""

@@ -26,6 +26,7 @@ from hwmodel.study.pool import Workers
 from hwmodel.study.search import Progress, State, by_bounds, climb, sample, seeds
 from hwmodel.study.spaces import BlockedSpace, Candidate, space_of
 from hwmodel.study.table import Row, best_first, data_frame
+from hwmodel.tiling import TILINGS
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -55,11 +56,20 @@ class Tuned:
     considered: int
     """Candidates whose bound was worked out, or that belong to a family whose bound was."""
     best_scenario: Scenario
+    kinds: tuple[str, ...]
+    """Kinds of tiling that the space has."""
 
     @property
     def best(self) -> Row:
         """The best tiling."""
         return self.rows[0]
+
+    @property
+    def not_searched(self) -> list[str]:
+        """Kinds of tiling of this machine that the space does not have."""
+        family = self.best_scenario.arch.spec.family
+        every = [name for name, kind in TILINGS.items() if kind.family == family and name != "auto"]
+        return [name for name in every if name not in self.kinds]
 
     @property
     def proven(self) -> bool:
@@ -86,6 +96,7 @@ class Tuned:
             "method": self.method,
             "simulated": len(self.rows),
             "candidates": self.considered,
+            "kinds": list(self.kinds),
             "proven": self.proven,
             "open_bound_cycles": None if self.proven else self.open_bound,
             "best": self.best,
@@ -109,9 +120,9 @@ def tune(
     journal: Journal | None = None,
     progress: Progress = lambda _done, _best, _open: None,
 ) -> Tuned:
-    """Search. ``trials`` is the most to simulate by bounds or samples (default: to the proof, or 300 samples).
+    """Search. ``trials`` is the most to simulate in all (default: to the proof, or 300 samples).
 
-    The scenario's own tiling and that of ``auto`` come first, then half as many neighbours of the best at most.
+    The scenario's own tiling and that of ``auto`` come first, then neighbours of the best, half of all at most.
 
     Raises:
         InputError: nothing fits the machine, or optuna is needed and not installed.
@@ -120,13 +131,19 @@ def tune(
     scenario = template.scenario()
     space = space_of(scenario, max_cores=max_cores)
     state = State(scenario, space, workers, journal, progress)
-    state.run(seeds(scenario, space))
+
+    def left() -> int | None:
+        return None if trials is None else max(0, trials - state.simulated)
+
+    state.run(seeds(scenario, space)[:trials])
     if isinstance(space, BlockedSpace):
-        climb(state, space, (trials or TRIALS) // 2)
-    most = ENUMERABLE if search == "auto" and trials is None else None
-    found = None if search == "optuna" else by_bounds(state, trials, most)
+        most = (trials or TRIALS) // 2
+        climb(state, space, most if trials is None else min(most, left() or 0))
+    enumerable = ENUMERABLE if search == "auto" and trials is None else None
+    found = None if search == "optuna" else by_bounds(state, left(), enumerable)
     if found is None:
-        return _tuned(state, "optuna", sample(state, trials or TRIALS, seed))
+        samples = left()
+        return _tuned(state, "optuna", sample(state, TRIALS if samples is None else samples, seed))
     return _tuned(state, "bounds", None if found < 0 else found)
 
 
@@ -153,7 +170,16 @@ def _tuned(state: State, method: str, open_bound: int | None) -> Tuned:
         row["vs_best"] = row["cycles"] / least
         del row["_key"]
     scenario = Template.of(state.scenario).scenario(Override(("tiling",), candidates[best_key]))
-    return Tuned(state.scenario.name, tuple(rows), candidates, method, open_bound, state.considered, scenario)
+    return Tuned(
+        state.scenario.name,
+        tuple(rows),
+        candidates,
+        method,
+        open_bound,
+        state.considered,
+        scenario,
+        state.space.kinds(),
+    )
 
 
 def _flat(candidate: Candidate) -> dict[str, Any]:

@@ -275,6 +275,12 @@ def test_tune_json_and_trials(cli: Cli) -> None:
     assert "--search: expected one of auto, bounds, optuna" in cli("tune", "small.yaml", "--search", "luck").error
 
 
+def test_tune_says_which_tilings_are_another_space(cli: Cli) -> None:
+    call = cli("tune", "small.yaml", "--write", "none")
+    assert "blocked tilings are another space: --set tiling.kind=blocked searches it" in call.out.splitlines()
+    assert call.code == cli("tune", "small.yaml", "--write", "none", "--set", "tiling.kind=blocked").code == 0
+
+
 def test_tune_needs_a_matmul(cli: Cli) -> None:
     call = cli("tune", "quantize_hif4", "-o", "out")
     assert call.code == 2

@@ -264,3 +264,33 @@ def test_the_best_of_one_trial_is_no_worse_than_the_scenario(name: str) -> None:
     found = tune(scenario, trials=1, workers=ALONE)
     assert start is not None
     assert found.best["cycles"] <= start
+
+
+@pytest.mark.parametrize("search", ["bounds", "optuna"])
+@pytest.mark.parametrize("trials", [1, 2, 5, 20])
+def test_trials_are_all_that_is_simulated(search: Any, trials: int) -> None:
+    pytest.importorskip("optuna")
+    counts: list[int] = []
+    found = tune(
+        small(200, 256, 200),
+        max_cores=2,
+        search=search,
+        trials=trials,
+        workers=ALONE,
+        progress=lambda done, _best, _open: counts.append(done),
+    )
+    assert len(found.rows) <= counts[-1] <= trials
+    assert search == "optuna" or counts[-1] == trials or found.proven  # samples that cannot win are not simulated
+
+
+@pytest.mark.parametrize(
+    ("name", "searched", "not_searched"),
+    [
+        ("hif4_64x64x64", ("n_split",), ["blocked"]),
+        ("blocked_remainders", ("blocked",), ["n_split"]),
+        ("neuron_gemm_tiled", ("tiled", "hoisted", "blocked_free", "fully_blocked"), []),
+    ],
+)
+def test_what_was_not_searched_is_known(name: str, searched: tuple[str, ...], not_searched: list[str]) -> None:
+    found = tune(load(name, {"expect": {}}), trials=1, workers=ALONE)
+    assert (found.kinds, found.not_searched) == (searched, not_searched)
