@@ -343,3 +343,20 @@ def test_an_order_of_lanes_that_does_not_go_into_a_partition_is_refused() -> Non
         "scales": sbuf("uint8", 32, 4),
     }
     assert "multiple of 12 elements" in refused(source, [{**QUANTISE, **remap}])
+
+
+@pytest.mark.parametrize("name", ["xs", "ws"])
+def test_scale_bytes_lie_in_the_quadrants_of_their_data(name: str) -> None:
+    """Hardware facts 3 and 4; legality: off reads them wherever they are."""
+    tensors = operands()
+    tensors[name]["partition"] = 32
+    field = {"xs": "ifmap_scales", "ws": "weights_scales"}[name]
+    text = refused(tensors, [MX])
+    assert f"instruction 0 (matmult_mx): {field}: expected scale bytes in the partition quadrants of {name[0]}" in text
+    assert "from 0 on, not from 32 on" in text
+    left(tensors, [MX], legality="off")
+    source = {"src": sbuf("bfloat16", 32, 16, init=normal(1)), "data": sbuf(E4M3, 32, 4, partition=64)}
+    source["scales"] = sbuf("uint8", 32, 4)
+    assert "scales: expected scale bytes in the partition quadrants of data, from 64 on" in refused(source, [QUANTISE])
+    source["scales"]["partition"] = 64
+    left(source, [QUANTISE])

@@ -166,6 +166,17 @@ def _mx(action: Multiply, arch: Arch) -> None:
             raise InputError(f"{name}: expected {legal} partitions, the same for both operands, not {region.rows}")
     if action.p % 2:
         raise InputError(f"weights: expected an even number of columns up to 128, not {action.p}")
+    _beside("ifmap_scales", action.ifmap_scales, ifmap)
+    _beside("weights_scales", action.weights_scales, weights)
+
+
+def _beside(name: str, scales: Region | None, data: Region) -> None:
+    """Scale bytes lie in the partition quadrants of their data."""
+    if scales is not None and scales.partition != data.partition:
+        raise InputError(
+            f"{name}: expected scale bytes in the partition quadrants of {data.place.name}, from {data.partition} on, "
+            f"not from {scales.partition} on"
+        )
 
 
 def _quantise(action: Quantise, arch: Arch) -> None:
@@ -174,5 +185,6 @@ def _quantise(action: Quantise, arch: Arch) -> None:
         raise InputError("src, data, scales: expected tensors in sbuf")
     if action.src.rows % 32:
         raise InputError(f"src: expected a multiple of 32 partitions, not {action.src.rows}")
+    _beside("scales", action.scales, action.data)
     if action.data.dtype.lanes == 1:
         raise InputError(f"data: expected an x4 dtype (2, 8, 9), not {action.data.dtype.name}")
