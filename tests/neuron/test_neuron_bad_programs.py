@@ -347,6 +347,19 @@ def test_an_engine_waits_for_its_own_results_in_psum(engine: str) -> None:
     assert found["b"].tolist() == found["a"].tolist()
 
 
+@pytest.mark.parametrize("name", ["PE streamed", "DVE ended", "DMA0 ended"])
+def test_semaphores_of_the_machine_are_not_the_users(name: str) -> None:
+    for field in ({"sets": [{"semaphore": name}]}, {"waits": [{"semaphore": name, "at_least": 1}]}):
+        text = refused(dense(4, 2, 3), [matmult(**field)])
+        assert f"instruction 0 (matmult): semaphore '{name}' is one that the machine sets itself" in text
+
+
+def test_a_queue_that_is_not_there_is_refused_without_legality_too() -> None:
+    tensors = {"h": tensor("dram", "float32", 4, 6, init=normal(1)), "y": sbuf("float32", 4, 6)}
+    load = {"op": "load", "src": "h", "dst": "y", "queue": 16}
+    assert "queue: expected 0 to 3, not 16" in refused(tensors, [load], TRN2, legality="off")
+
+
 def test_a_missing_wait_is_a_race_that_shows_in_the_bits() -> None:
     tensors = with_copy(h=tensor("dram", "bfloat16", 16, 6, init=normal(1)), x=sbuf("bfloat16", 16, 6))
     bad = [

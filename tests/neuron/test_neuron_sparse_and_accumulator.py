@@ -254,3 +254,13 @@ def test_a_reduction_reads_psum_after_its_matmul() -> None:
     source = {**dense(8, ROWS, COLS), "out": sbuf("float32", ROWS, 1)}
     found = left(source, [matmult(stop=True), reduce(src="acc"), READ], TRN3)
     assert fp32(found["out"])[:, 0].tolist() == by_hand(fp32(found["acc"]), "add")
+
+
+@pytest.mark.filterwarnings("error")
+def test_a_given_value_is_an_fp32_number() -> None:
+    """Beyond the largest fp32 it is infinite; what not even a double holds is refused."""
+    tensors = {"a": sbuf("float32", 1, 1, init=[[1.0]]), "out": sbuf("float32", 1, 1)}
+    load = {"op": "engine_accumulate", "command": "load_accumulate", "src": "a", "immediate": 1e39}
+    found = left(tensors, [load, {"op": 5, "dst": "out"}])
+    assert fp32(found["out"]).tolist() == [[float("inf")]]
+    assert "immediate: expected a number that a double holds" in refused(tensors, [{**load, "immediate": 10**400}])

@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
 from hwmodel.errors import InputError, counted
 from hwmodel.listing.neuron import model as m
 from hwmodel.listing.neuron.isa import command
@@ -340,8 +342,19 @@ def _accumulate(fields: m.EngineAccumulate, find: _Finder, fresh: set[int]) -> A
     begins = what.loads or what.zeroes
     if not begins and mine & fresh and mine - fresh:
         raise InputError("partitions: some of them begin a reduction and some go on with one")
-    immediate = None if fields.immediate is None or not what.loads else float(fields.immediate)
+    immediate = _fp32(fields.immediate) if what.loads else None
     return Accumulate(what, (first, count), src, fields.alu_op, immediate, begins or bool(mine & fresh))
+
+
+def _fp32(number: float | None) -> float | None:
+    """A number as fp32 holds it: infinite beyond its largest."""
+    if number is None:
+        return None
+    try:
+        with np.errstate(over="ignore"):
+            return float(np.float32(number))
+    except OverflowError:
+        raise InputError("immediate: expected a number that a double holds (up to 1.8e308)") from None
 
 
 def _fp32_out(dst: Region) -> None:

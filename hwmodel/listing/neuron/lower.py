@@ -24,6 +24,8 @@ from hwmodel.units.neuron.matmul import MatmultValues, WeightsValues
 ENGINES = {"vector": "DVE", "scalar": "ACT"}
 COPY_BYTES = 512
 ACCUMULATOR = "accumulator"
+STREAMED = "PE streamed"
+"""Counts matmuls whose weights are not needed any more."""
 WIDE = "bf16"
 """Operand whose rate is taken where the machine has none for a dtype (``legality: off``)."""
 
@@ -42,6 +44,15 @@ class _Draft(NamedTuple):
     """The first instruction of its step: it takes the user's waits."""
     last: bool = True
     """The last one: it takes the user's sets."""
+
+
+def own_signals(arch: Arch) -> set[str]:
+    """Semaphores that keep program order, which no user may set."""
+    return {_ended(engine) for engine in arch.units} | {STREAMED}
+
+
+def _ended(engine: str) -> str:
+    return f"{engine} ended"
 
 
 def lower(steps: Sequence[Step], arch: Arch) -> tuple[Instruction, ...]:
@@ -203,7 +214,7 @@ def _ordered(drafts: list[_Draft], *, explicit: bool) -> tuple[Instruction, ...]
                     if before.engine == draft.engine and writes:
                         continue  # an engine reads in order and ends in order; PE adds to PSUM when it ends
                     early = before.engine == "PE" and draft.engine == "PEW" and space == "weights"
-                    signal = "PE streamed" if early else f"{before.engine} ended"
+                    signal = STREAMED if early else _ended(before.engine)
                     waits[signal] = max(waits.get(signal, 0), positions[other.number] + 1)
             seen = history.setdefault(space, [])
             if writes:
@@ -231,12 +242,12 @@ def _covers(new: _Touch, old: _Touch) -> bool:
 
 def _instruction(index: int, draft: _Draft, needed: dict[str, int]) -> Instruction:
     waits = tuple(Wait(signal, count) for signal, count in sorted(needed.items()))
-    sets: tuple[Signal, ...] = (Signal(f"{draft.engine} ended"),)
+    sets: tuple[Signal, ...] = (Signal(_ended(draft.engine)),)
     if draft.first:
         waits = tuple(Wait(name, count) for name, count in draft.step.waits) + waits
     if draft.last:
         sets += tuple(Signal(name, amount) for name, amount in draft.step.sets)
-    frees = (Signal("PE streamed"),) if draft.engine == "PE" else ()
+    frees = (Signal(STREAMED),) if draft.engine == "PE" else ()
     return Instruction(
         index, draft.op, draft.engine, draft.params, draft.reads, draft.writes, waits, sets, draft.values,
         (("i", draft.step.number),), frees, (draft.step.number, draft.step.op),

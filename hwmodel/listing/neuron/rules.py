@@ -18,12 +18,17 @@ SUM_BYTES = 4
 """Of the sums that ``max_moving`` counts; narrower ones may be more."""
 
 
-def check(action: Action, arch: Arch) -> None:
-    """InputError for the first thing that the machine refuses, with what is legal."""
+def check_engine(action: Action, arch: Arch) -> None:
+    """InputError where there is no engine for an instruction, whatever is legal."""
     if isinstance(action, Transfer):
         queues = arch.unit("dma").queues
         if action.queue >= queues:
             raise InputError(f"queue: expected 0 to {queues - 1}, not {action.queue}")
+
+
+def check(action: Action, arch: Arch) -> None:
+    """InputError for the first thing that the machine refuses, with what is legal."""
+    if isinstance(action, Transfer):
         return
     if isinstance(action, Multiply):
         _spaces(action)

@@ -19,6 +19,7 @@ from hwmodel.listing.neuron import rules
 from hwmodel.listing.neuron.build import build
 from hwmodel.listing.neuron.groups import Groups
 from hwmodel.listing.neuron.isa import Operation, operation
+from hwmodel.listing.neuron.lower import own_signals
 from hwmodel.listing.neuron.places import BANK_BYTES, Region, place_all, whole_of
 from hwmodel.listing.neuron.steps import Accumulate, Multiply, Quantise, ReadOut, Step
 from hwmodel.numerics import scale_slots
@@ -47,6 +48,7 @@ class Walk:
         self._groups = Groups()
         self._by_engine = np.zeros((PARTITIONS, arch.buffer_bytes("psum")), np.bool_)
         """Bytes of PSUM that an engine wrote last, not a matmul."""
+        self._own_signals = own_signals(arch)
         self._fresh = set(range(PARTITIONS))
         self._accumulated: set[int] = set()
         for number, given in enumerate(program.instructions):
@@ -85,6 +87,7 @@ class Walk:
                 "any other instruction replaces what it writes"
             )
         action = build(found.name, fields, self.places, self.program.preset, self._fresh)
+        rules.check_engine(action, self.arch)
         if self.strict:
             rules.check(action, self.arch)
         for region in _regions(action):
@@ -102,6 +105,9 @@ class Walk:
                 self._groups.check_write(region)
         waits = tuple((wait.semaphore, wait.at_least) for wait in fields.waits)
         sets = tuple((each.semaphore, each.amount) for each in fields.sets)
+        for name, _ in (*waits, *sets):
+            if name in self._own_signals:
+                raise InputError(f"semaphore {name!r} is one that the machine sets itself: expected another name")
         step = Step(number, found.name, action, waits, sets)
         for region in step.reads:
             self._was_written(region, action)
