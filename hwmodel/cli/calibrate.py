@@ -12,6 +12,7 @@ from hwmodel.cli.output import check_json, is_stdout, write_file
 from hwmodel.errors import InputError
 
 if TYPE_CHECKING:
+    from hwmodel.cli.console import Console
     from hwmodel.validation.fit import Fit
 
 
@@ -53,6 +54,7 @@ def command(
     target = out or Path(f"{name}.yaml")
     text = found.variant(name, table.name)
     if write_file(target, lambda path: path.write_text(text, encoding="utf-8", newline="\n")) is None:
+        _warn(found, console)
         return 0
     if as_json:
         console.json(_document(found, target))
@@ -62,7 +64,18 @@ def command(
         errors = f"{found.error_before:.2f} % before, {found.error_after:.2f} % after"
         console.out(f"mean error of {found.rows} measured times: {errors}")
         console.out(shown_path(target))
+    _warn(found, console)
     return 0
+
+
+def _warn(found: Fit, console: Console) -> None:
+    from hwmodel.validation.fit import RANGE
+
+    for path in found.at_edge:
+        console.note(
+            f"{path}: {found.after[path]:g} lies at the edge of what was tried, a factor of {RANGE:g} from "
+            f"{found.before[path]:g}: the best may lie beyond, or something else in the model differ"
+        )
 
 
 def _check_own(target: Path, mark: str) -> None:
@@ -80,5 +93,6 @@ def _document(found: Fit, target: Path) -> dict[str, object]:
         "fitted": found.after,
         "mape_before_percent": found.error_before,
         "mape_after_percent": found.error_after,
+        "at_edge": list(found.at_edge),
         "file": str(target),
     }

@@ -27,6 +27,8 @@ PRECISION = 1e-3
 """Relative changes below which a fit ends: a thousandth is far below what is left as error."""
 RANGE = 10.0
 """A fitted number stays within this factor of where it started: beyond that it has lost its meaning."""
+EDGE = 1.02
+"""A fitted number within this factor of an end of its range is at that end: a fit stops a little before it."""
 RATIO_WEIGHT = 0.25
 """A difference of an active share counts a quarter of the same relative error of time."""
 OUTLIER = 0.02
@@ -53,6 +55,8 @@ class Fit:
     """Mean absolute percentage errors of time."""
     worst_after: float
     """Largest absolute percentage error of time."""
+    at_edge: tuple[str, ...] = ()
+    """Fields that ended as far from where they started as was tried: the best may lie beyond."""
 
     def variant(self, name: str, table: str) -> str:
         """YAML of the machine as a variant: ``base`` and the fitted fields, with confidence ``fit``."""
@@ -64,6 +68,7 @@ class Fit:
                 node = node.setdefault(str(step), {})
             shown = int(value) if value == int(value) else round(value, 6)
             source = f"fit to {self.rows} measurements of {table}, from {self.before[path]:g}"
+            source += ", at the edge of what was tried" if path in self.at_edge else ""
             node[str(last)] = {"value": shown, "source": source, "confidence": "fit"}
         source = f"{FITTED_BY}, {table}"
         left = {
@@ -169,6 +174,7 @@ def fit(
         float(np.mean(np.abs(first[:count]))) * 100,
         float(np.mean(np.abs(last[:count]))) * 100,
         float(np.max(np.abs(last[:count]))) * 100,
+        tuple(path for path in paths if _at_edge(start[path], after[path], path in whole)),
     )
 
 
@@ -214,6 +220,12 @@ def left_out_error(task: LeftOut) -> float | None:
 def _step(start: float, whole: bool) -> float:
     """Relative step of a number's difference quotient: of a small whole number, to the next one."""
     return 1 / start if whole and start * STEP < 0.5 else STEP
+
+
+def _at_edge(start: float, value: float, whole: bool) -> bool:
+    """Whether a value lies at an end of its range, as nearly as a fit gets there."""
+    factor = value / start
+    return factor * EDGE >= RANGE or factor * RANGE <= EDGE or (whole and value == 1 < start)
 
 
 def _is_whole(arch: Arch, path: str) -> bool:

@@ -131,6 +131,19 @@ def test_calibrate_replaces_only_fits_where_nobody_named_the_file(cli: Cli, tabl
     assert cli(*arguments, "-o", "ascend_a3_fit.yaml").code == 0
 
 
+def test_calibrate_says_when_a_number_ends_at_the_edge(cli: Cli, table: Path, here: Path) -> None:
+    pytest.importorskip("scipy")
+    arguments = ("calibrate", "--table", table, "--free", "launch_cycles")
+    assert "edge" not in cli(*arguments).err
+    table.write_text(HEAD + ROWS.format(0.4, 0.4), encoding="utf-8")
+    call = cli(*arguments)
+    assert call.code == 0
+    assert "launch_cycles: " in call.err
+    assert "lies at the edge of what was tried, a factor of 10 from " in call.err
+    assert "at the edge of what was tried" in (here / "ascend_a3_fit.yaml").read_text()
+    assert cli(*arguments, "--json").json["at_edge"] == ["launch_cycles"]
+
+
 def test_calibrate_to_stdout(cli: Cli, table: Path, here: Path) -> None:
     pytest.importorskip("scipy")
     call = cli("calibrate", "--table", table, "--free", "launch_cycles", "-o", "-")
