@@ -181,5 +181,6 @@ class Result:
             "tiling": self.tiling,
             "trace": self.trace_level,
             "cores": stats.cores if stats else None,
+            "scenario_hash": self.scenario.hash() if self.scenario is not None else None,
             "provenance": self.provenance,
         }

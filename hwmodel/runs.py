@@ -6,13 +6,17 @@ import json
 from dataclasses import replace
 from pathlib import Path
 from types import NoneType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+from hwmodel import __version__
 from hwmodel.config.resources import RESOLVED, normal
 from hwmodel.config.runfolder import written_aside
 from hwmodel.errors import InputError
 from hwmodel.result import SCHEMA_VERSION, Expectation, Result
 from hwmodel.writers import DEFAULT, WRITERS
+
+if TYPE_CHECKING:
+    from hwmodel.scenario import Scenario
 
 SUMMARY: dict[str, tuple[type, ...]] = {
     "name": (str,),
@@ -69,20 +73,38 @@ def read_summary(folder: Path) -> dict[str, object]:
     return dict(document)
 
 
+def load_scenario(folder: Path, summary: dict[str, object] | None) -> Scenario:
+    """The scenario of a run folder. InputError where it is not the one that ``summary`` (``result.json``) is of.
+
+    Another version gives the same scenario another hash, so runs of others are not judged.
+    """
+    from hwmodel.scenario import load
+
+    scenario = load(folder / RESOLVED)
+    made_by = (summary or {}).get("provenance")
+    said = (summary or {}).get("scenario_hash")
+    ours = isinstance(made_by, dict) and made_by.get("hwmodel") == __version__
+    if ours and said is not None and said != scenario.hash():
+        raise InputError(
+            f"{folder}: result.json is of another scenario: {RESOLVED}, or a file that it reads, has changed since the "
+            "run; run it again"
+        )
+    return scenario
+
+
 def load_folder(folder: Path) -> Result:
     """The result of an earlier run, with its trace: simulated again from ``scenario.resolved.yaml``.
 
     The same version gives the same result. Where ``result.json`` is there, its cycles must come out again.
     """
     from hwmodel.experiment import simulate
-    from hwmodel.scenario import load
 
     if not (folder / RESOLVED).is_file():
         raise InputError(f"{folder}: incomplete run folder: {RESOLVED} is missing")
     summary = read_summary(folder) if (folder / "result.json").exists() else None
     values = summary.get("values") if summary else None
     skipped = isinstance(values, dict) and values.get("status") == "skipped"
-    result = simulate(load(folder / RESOLVED), values="skip" if skipped else "check")
+    result = simulate(load_scenario(folder, summary), values="skip" if skipped else "check")
     if summary is not None and summary.get("cycles") != result.cycles:
         raise InputError(
             f"{folder}: the run had {summary.get('cycles')} cycles, this version gives {result.cycles}; run it again"

@@ -61,7 +61,7 @@ RULES: dict[str, Rule] = {
     ),
     "quantising": Rule("errors numerics neuron_mx inputs problem reference result scenario units verdict"),
     "verdict": Rule("result", "numpy"),
-    "runs": Rule("errors config experiment result scenario writers"),
+    "runs": Rule("__version__ errors config experiment result scenario writers"),
     "explain": Rule(
         "errors quantities analysis arch config experiment machine problem program result scenario tiling trace"
     ),

@@ -91,13 +91,11 @@ def _result(run: str, sets: list[str] | None) -> tuple[Result, Path | None]:
 
 def _earlier(folder: Path) -> Result:
     """An earlier run, its timing simulated again; what it said about values still holds."""
-    from hwmodel.config.resources import RESOLVED
     from hwmodel.experiment import simulate
-    from hwmodel.runs import as_it_was, read_summary
-    from hwmodel.scenario import load
+    from hwmodel.runs import as_it_was, load_scenario, read_summary
 
     summary = read_summary(folder)
-    result = simulate(load(folder / RESOLVED), values="skip")
+    result = simulate(load_scenario(folder, summary), values="skip")
     if summary.get("cycles") != result.cycles:
         raise InputError(
             f"{folder}: the run had {summary.get('cycles')} cycles, this version gives {result.cycles}; run it again"

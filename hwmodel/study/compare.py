@@ -10,7 +10,6 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from hwmodel.config.resources import RESOLVED
 from hwmodel.config.runfolder import is_run
 from hwmodel.errors import HwmodelError, InputError
 from hwmodel.result import Result
@@ -48,12 +47,12 @@ def job_of(name: str | Path, values: ValueMode, overrides: Any = None) -> Job:
     if not is_run(path):
         scenario = load(name, overrides)
         return Job(scenario.name, scenario, values)
-    from hwmodel.runs import read_summary
+    from hwmodel.runs import load_scenario, read_summary
 
     if overrides:
         raise InputError(f"{name}: expected a scenario with --set, not a run folder")
     summary = read_summary(path) if (path / "result.json").is_file() else None
-    scenario = load(path / RESOLVED)
+    scenario = load_scenario(path, summary)
     return Job(scenario.name, scenario, values, summary)
 
 

@@ -11,6 +11,8 @@ from typing import Any
 import numpy as np
 import pytest
 
+from hwmodel.scenario import load
+
 Cli = Callable[..., Any]
 
 
@@ -123,6 +125,35 @@ def test_a_summary_that_is_not_whole(cli: Cli, here: Path, text: str) -> None:
     assert cli("run", "small.yaml", "-o", "x", "--write", "result").code == 0
     (here / "x" / "result.json").write_text(text)
     assert "incomplete run folder: result.json is not whole" in cli("export", "x", "--to", "csv").error
+
+
+@pytest.mark.parametrize(
+    ("field", "value"), [("problem.k", 128), ("inputs.a", {"kind": "normal", "seed": 7}), ("arch.clock_mhz", 1000)]
+)
+def test_a_run_folder_of_another_scenario_than_its_result_is_bad_input(
+    cli: Cli, here: Path, field: str, value: Any
+) -> None:
+    assert cli("run", "small.yaml", "-o", "x", "--write", "result").code == 0
+    changed = load("small.yaml", {field: value})
+    (here / "x" / "scenario.resolved.yaml").write_text(changed.resolved(here / "x"))
+    for arguments in (["export", "x", "--to", "csv"], ["explain", "x", "--no-whatif"], ["compare", "x", "small.yaml"]):
+        call = cli(*arguments)
+        assert call.code == 2
+        assert "x: result.json is of another scenario: scenario.resolved.yaml, or a file that it reads" in call.error
+    file = here / "x" / "result.json"
+    document = json.loads(file.read_text())
+    document["provenance"]["hwmodel"] = "0.0.1"  # another version hashes in another way: its cycles decide
+    file.write_text(json.dumps(document))
+    assert cli("compare", "x", "small.yaml", "--write", "none").code == 0
+
+
+def test_a_file_that_changed_since_the_run_is_bad_input(cli: Cli, here: Path) -> None:
+    np.save(here / "a.npy", np.ones((32, 64), np.float32))
+    arguments = ("small.yaml", "--set", "inputs.a={kind: npy, path: a.npy}", "-o", "x", "--write", "result")
+    assert cli("run", *arguments).code == 0
+    assert cli("export", "x", "--to", "csv").code == 0
+    np.save(here / "a.npy", np.zeros((32, 64), np.float32))
+    assert "has changed since the run" in cli("export", "x", "--to", "csv").error
 
 
 def test_a_summary_of_other_cycles_is_bad_input(cli: Cli, here: Path) -> None:
