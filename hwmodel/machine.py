@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 from hwmodel.arch import Arch, BufferSpec, LinkSpec, Unit
 from hwmodel.errors import DeadlockError, InputError
 from hwmodel.program.instructions import Instruction, Sync
-from hwmodel.program.memory import Part, Tile
+from hwmodel.program.memory import Part, Tile, Window
 from hwmodel.program.program import CoreProgram, Program
 from hwmodel.sim import InOrderEngine, Kernel, Link, Overlap, OverlappedEngine, UsersLink
 from hwmodel.sim.engine import Cost
@@ -38,8 +38,8 @@ class Executor:
         self.banked = {space: buffer for space, buffer in banked.items() if space in unit.kind.spaces}
         self.storage = storage
         self._costs: dict[NamedTuple, Cost] = {}
-        self._banks: dict[int, tuple[Tile, tuple[Hashable, ...]]] = {}
-        """Banks by the identity of a tile, which programs share."""
+        self._banks: dict[int, tuple[Tile | Part, tuple[Hashable, ...]]] = {}
+        """Banks by the identity of an operand, which programs share."""
         self.banks: Callable[[Instruction], tuple[Hashable, ...]] | None = self._banks_of if self.banked else None
         self.capture: Callable[[Instruction], Any] | None = None if storage is None else self._capture
         self.commit: Callable[[Instruction, Any], None] | None = None if storage is None else self._commit
@@ -75,12 +75,14 @@ class Executor:
         banks: tuple[Hashable, ...] = ()
         for operands in (instruction.writes, instruction.reads):
             for operand in operands:
-                tile = operand.tile if isinstance(operand, Part) else operand
-                if isinstance(tile, Tile) and tile.space in self.banked:
-                    known, found = self._banks.get(id(tile), (None, ()))
-                    if known is not tile:
-                        found = banks_of(tile, self.banked[tile.space])
-                        self._banks[id(tile)] = (tile, found)
+                if isinstance(operand, Window):
+                    continue
+                space = operand.tile.space if isinstance(operand, Part) else operand.space
+                if space in self.banked:
+                    known, found = self._banks.get(id(operand), (None, ()))
+                    if known is not operand:
+                        found = banks_of(operand, self.banked[space])
+                        self._banks[id(operand)] = (operand, found)
                     banks = found if not banks or banks == found else tuple(dict.fromkeys(banks + found))
         return banks
 
@@ -97,14 +99,15 @@ class Executor:
         self.unit.kind.commit(instruction, self.storage, payload)
 
 
-def banks_of(tile: Tile, buffer: BufferSpec) -> tuple[Hashable, ...]:
-    """Banks that a tile covers: one of its own, or the equal parts of the buffer that it touches."""
+def banks_of(operand: Tile | Part, buffer: BufferSpec) -> tuple[Hashable, ...]:
+    """Banks that an operand holds: the one of its tile, or the equal parts of the buffer that its bytes lie in."""
+    tile = operand.tile if isinstance(operand, Part) else operand
     if buffer.banks == "per_tile":
         return (f"{tile.space}:{tile.offset}",)
     assert isinstance(buffer.banks, int)
     size = buffer.partition_bytes // buffer.banks
-    last = min(buffer.banks - 1, (tile.offset + tile.size - 1) // size)
-    return tuple(f"{tile.space}:{bank}" for bank in range(tile.offset // size, last + 1))
+    last = min(buffer.banks - 1, (operand.offset + operand.size - 1) // size)
+    return tuple(f"{tile.space}:{bank}" for bank in range(operand.offset // size, last + 1))
 
 
 def _read_only_where_nobody_writes(program: Program, gm: dict[str, Array]) -> dict[str, Array]:

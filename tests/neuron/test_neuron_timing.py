@@ -377,6 +377,21 @@ def test_two_engines_in_one_psum_bank_take_turns(bank: int, together: bool) -> N
     assert overlap == together
 
 
+@pytest.mark.parametrize(("columns", "together"), [([0, 64], False), ([512, 64], True), ([448, 128], False)])
+def test_a_part_of_a_tensor_holds_only_the_banks_that_it_lies_in(columns: list[int], together: bool) -> None:
+    """A tensor of two banks: a copy out of the second one goes on beside the matmul into the first."""
+    tensors = {
+        **dense(16, 8, 64),
+        "acc": psum(8, 1024, bank=0, init=normal(5)),
+        "y": sbuf("float32", 8, columns[1]),
+    }
+    into = matmult(start=False, dst={"tensor": "acc", "cols": [256, 64]})
+    copy = {"op": "copy", "src": {"tensor": "acc", "cols": columns}, "dst": "y"}
+    outcome = result(tensors, [into, copy], TRN2)
+    moving, vector = row(outcome, "PE"), row(outcome, "DVE")
+    assert (moving.starts[0] < vector.ends[0] and vector.starts[0] < moving.ends[0]) == together
+
+
 # -- values know nothing of time ---------------------------------------------------------------------------------------
 
 
