@@ -32,6 +32,9 @@ class BufferSpec(Spec):
         default="none",
         description="two engines in one bank take turns; none: not modelled, per_tile: a bank for each tile",
     )
+    one_at_a_time: tuple[str, ...] = Field(
+        default=(), description="engines that share a port: they take turns whatever banks they use"
+    )
 
     @property
     def partition_bytes(self) -> int:

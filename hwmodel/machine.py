@@ -36,6 +36,8 @@ class Executor:
         self._overlaps: dict[NamedTuple, Overlap] = {}
         self.links = links
         self.banked = {space: buffer for space, buffer in banked.items() if space in unit.kind.spaces}
+        shared = [space for space, buffer in self.banked.items() if engine in buffer.one_at_a_time]
+        self.ports: dict[str, tuple[Hashable, ...]] = {space: (f"{space}:port",) for space in shared}
         self.storage = storage
         self._costs: dict[NamedTuple, Cost] = {}
         self._banks: dict[int, tuple[Tile | Part, tuple[Hashable, ...]]] = {}
@@ -81,7 +83,7 @@ class Executor:
                 if space in self.banked:
                     known, found = self._banks.get(id(operand), (None, ()))
                     if known is not operand:
-                        found = banks_of(operand, self.banked[space])
+                        found = banks_of(operand, self.banked[space]) + self.ports.get(space, ())
                         self._banks[id(operand)] = (operand, found)
                     banks = found if not banks or banks == found else tuple(dict.fromkeys(banks + found))
         return banks

@@ -18,6 +18,7 @@ from hwmodel.config.validate import show, validate
 from hwmodel.errors import ConfigError, InputError, unknown_name
 from hwmodel.units import UNITS
 from hwmodel.units.cube import CubeSpec
+from hwmodel.units.neuron.evacuate import WORK, EvacuateSpec
 from hwmodel.units.textract import TExtractSpec
 
 ARCH: FieldPath = ("arch",)
@@ -131,10 +132,19 @@ def _faults(spec: ArchSpec) -> Iterator[tuple[FieldPath, str]]:
             for buffer in sorted(spec.buffers.keys() & UNITS[unit.kind].spaces - {"l1"}):
                 if buffer not in unit.bytes_per_cycle:
                     yield (*path, "bytes_per_cycle"), f"expected a rate for {buffer}, but it is missing"
+        if isinstance(unit, EvacuateSpec):
+            for work in WORK:
+                if work not in unit.elements_per_cycle:
+                    yield (*path, "elements_per_cycle"), f"expected a rate for {work}, but it is missing"
         if isinstance(unit, CubeSpec):
             for dtype in unit.fractals:
                 if dtype not in nm.DTYPES:
                     yield (*path, "fractals", dtype), unknown_name("dtype", dtype, nm.DTYPES)
+    engines = [engine for unit in spec.units.values() for engine in UNITS[unit.kind].engines_of(unit)]
+    for name, shared in spec.buffers.items():
+        for index, engine in enumerate(shared.one_at_a_time):
+            if engine not in engines:
+                yield ("buffers", name, "one_at_a_time", index), unknown_name("engine", engine, engines)
     for group in ("mx", "plain"):
         for index, pair in enumerate(getattr(spec.operand_pairs, group)):
             for side, dtype in enumerate(pair):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Literal, NamedTuple, TypeAlias
 
 
 class Transfer(NamedTuple):
@@ -48,14 +48,17 @@ class Access(NamedTuple):
     dtype: str
 
 
+Work: TypeAlias = Literal["copy", "add", "quantize", "accumulate", "reset", "read_accumulator"]
+"""What an instruction of the Vector or Scalar engine does, which names its cost."""
+
+
 class Evacuate(NamedTuple):
     """An instruction of the Vector or Scalar engine on ``elements`` of each partition.
 
-    ``what`` names its cost: ``copy``, ``add``, ``quantize``, ``accumulate``, ``reset``, ``read_accumulator``;
     ``inputs`` and ``output`` are its operands in SBUF and PSUM.
     """
 
-    what: str
+    what: Work
     elements: int
     inputs: tuple[Access, ...] = ()
     output: Access | None = None

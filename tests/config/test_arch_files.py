@@ -144,6 +144,18 @@ BAD = [
     ("base: ascend_a6\nunits: {cube: {fractals: {hif5: {k_per_fractal: 3}}}}", ":2", "unknown dtype 'hif5'"),
     ("base: ascend_a6\noperand_pairs: {mx: [[hif4, hif44]]}", ":2", "operand_pairs.mx[0][1]: unknown dtype 'hif44'"),
     ("base: ascend_a6\nbuffers: {l0c: {banks: two}}", ":2", "expected an integer or none or per_tile, not 'two'"),
+    (
+        "base: neuron_trn1\nbuffers: {psum: {one_at_a_time: [DVE, ATC]}}",
+        ":2",
+        "unknown engine 'ATC', did you mean",
+    ),
+    (
+        "base: neuron_trn2\nunits: {vector: {modes: {x: {of: cpy, elements_per_cycle: 2}}}}",
+        ":2",
+        "did you mean 'copy'?",
+    ),
+    ("base: neuron_trn2\nunits: {vector: {modes: {x: {of: copy, widths: [9_bit]}}}}", ":2", "not '9_bit'"),
+    ("base: neuron_trn2\nunits: {vector: {elements_per_cycle: {cpy: 2}}}", ":2", "elements_per_cycle"),
     ("base: ascend_a6\nschema_version: 2", ":2", "schema_version: expected 1, not 2"),
     ("- 1", "", "expected a mapping that describes a machine, not [1]"),
 ]

@@ -392,6 +392,23 @@ def test_a_part_of_a_tensor_holds_only_the_banks_that_it_lies_in(columns: list[i
     assert (moving.starts[0] < vector.ends[0] and vector.starts[0] < moving.ends[0]) == together
 
 
+@pytest.mark.parametrize(
+    ("name", "space", "together"), [(TRN1, "psum", False), (TRN2, "psum", True), (TRN1, "sbuf", True)]
+)
+def test_vector_and_scalar_engine_share_a_port_of_psum_on_trn1(name: str, space: str, together: bool) -> None:
+    """Two copies out of different banks at once, but on trn1 (hardware facts 1); SBUF has no such limit."""
+    tensors = {
+        engine: tensor(space, "float32", 8, 64, init=normal(5), **({"bank": bank} if space == "psum" else {}))
+        for bank, engine in enumerate(("vector", "scalar"))
+    }
+    tensors |= {f"to_{engine}": sbuf("float32", 8, 64) for engine in ("vector", "scalar")}
+    copies = [{"op": "copy", "src": each, "dst": f"to_{each}", "engine": each} for each in ("vector", "scalar")]
+    outcome = result(tensors, copies, name)
+    vector, scalar = row(outcome, "DVE"), row(outcome, "ACT")
+    assert vector.starts[0] == 0
+    assert scalar.starts[0] == (0 if together else vector.ends[0])
+
+
 # -- values know nothing of time ---------------------------------------------------------------------------------------
 
 

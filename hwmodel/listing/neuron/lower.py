@@ -105,7 +105,7 @@ def _other(step: Step) -> _Draft:
     return _Draft(step.op, "ACT", what, (whole(held),), (_target(action.dst),), MoveValues(None), step)
 
 
-def _work(what: str, elements: int, inputs: tuple[Region, ...], output: Region | None) -> params.Evacuate:
+def _work(what: params.Work, elements: int, inputs: tuple[Region, ...], output: Region | None) -> params.Evacuate:
     found = tuple(params.Access(region.space, region.dtype.name) for region in inputs)
     return params.Evacuate(what, elements, found, output and params.Access(output.space, output.dtype.name))
 

@@ -15,7 +15,7 @@ from hwmodel.neuron_mx import BLOCK_ROWS
 from hwmodel.problem import Accumulate, order_of
 from hwmodel.program.instructions import Cast, Instruction, Matmul, Order, Signal, Wait
 from hwmodel.program.memory import Operand, Part, Tile, Window, whole
-from hwmodel.program.neuron import Access, Evacuate, Transfer, Weights
+from hwmodel.program.neuron import Access, Evacuate, Transfer, Weights, Work
 from hwmodel.quantities import ceil_div
 from hwmodel.tiling.neuron.geometry import PARTITIONS, SUM_BYTES, TILE_M, Geometry, Span
 from hwmodel.units.neuron.evacuate_values import MoveValues
@@ -202,7 +202,7 @@ class Emitter:
         if add is not None:
             reads = (add, *reads)
         waits = self.use(bank) + waits
-        what = "copy" if add is None else "add"
+        what: Work = "copy" if add is None else "add"
         inputs = tuple(Access(part.tile.space, part.tile.dtype) for part in reads if isinstance(part, Part))
         params = self._work(what, n, inputs, Access(target.tile.space, target.tile.dtype))
         values = MoveValues(self.cast if cast else None)

@@ -7,12 +7,12 @@ results are seen some time after the last element (hardware facts 2.2 and 2.5).
 
 from __future__ import annotations
 
-from typing import Any, Literal, TypeAlias
+from typing import Any, Literal, TypeAlias, get_args
 
 from pydantic import Field
 
 from hwmodel.program.instructions import Instruction
-from hwmodel.program.neuron import Access, Evacuate
+from hwmodel.program.neuron import Access, Evacuate, Work
 from hwmodel.program.neuron_dtypes import NEURON_DTYPES
 from hwmodel.quantities import ceil_div
 from hwmodel.units.base import Cycles, Rate, Spec, Timing, UnitKind, UnitSpec
@@ -21,16 +21,18 @@ from hwmodel.units.neuron import evacuate_values as values
 REPORTED_AS = "evacuate"
 
 
+WORK: tuple[str, ...] = get_args(Work)
 Space: TypeAlias = Literal["sbuf", "psum"]
+Dtype: TypeAlias = Literal[tuple(NEURON_DTYPES)]  # type: ignore[valid-type]
 Width: TypeAlias = Literal["8_bit", "16_bit", "32_bit"]
 
 
 class Mode(Spec):
     """A rate that an instruction has with some operands; they are contiguous in each partition, as all are here."""
 
-    of: str = Field(description="what the instruction does")
+    of: Work = Field(description="what the instruction does")
     inputs: tuple[Space, ...] | None = Field(default=None, description="where its inputs lie, in any order; none: both")
-    input_dtypes: tuple[str, ...] | None = Field(default=None, description="dtypes of all inputs; none: any")
+    input_dtypes: tuple[Dtype, ...] | None = Field(default=None, description="dtypes of all inputs; none: any")
     output: Space | None = Field(default=None, description="where its output lies; none: both")
     widths: tuple[Width, ...] | None = Field(default=None, description="of an element of each operand; none: any")
     elements_per_cycle: Rate = Field(description="of each partition")
@@ -54,10 +56,12 @@ def _width(access: Access) -> str:
 class EvacuateSpec(UnitSpec):
     """Rates and latencies of an engine that works on all partitions at once."""
 
-    elements_per_cycle: dict[str, Rate] = Field(description="of each partition, by what the instruction does")
+    elements_per_cycle: dict[Work, Rate] = Field(description="of each partition, by what the instruction does")
     modes: dict[str, Mode] = Field(default={}, description="other rates; of those that fit the fastest counts")
     min_cycles: int = Field(gt=0, description="that the elements of an instruction take at least")
-    added_cycles: dict[str, Cycles] = Field(default={}, description="beside the elements, by what the instruction does")
+    added_cycles: dict[Work, Cycles] = Field(
+        default={}, description="beside the elements, by what the instruction does"
+    )
     issue_cycles: Cycles = Field(description="added to each instruction before the next can start")
     latency_cycles: Cycles = Field(description="added to each instruction before its results are seen")
 
