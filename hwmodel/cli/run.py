@@ -104,7 +104,7 @@ def _show(result: Result, folder: Path | None, console: Console) -> None:
     if console.wants_text:
         from hwmodel.writers import text
 
-        console.out(text.summary(result, color=console.color, paths=written))
+        console.out(text.summary(result, console.columns(text.WIDTH), color=console.color, paths=written))
     else:
         for path in written:
             console.note(f"{result.name}: wrote {path}")

@@ -69,6 +69,24 @@ def test_lines_end_where_the_table_ends(split: Result) -> None:
     assert " ".join(" ".join(lines[first:last]).split()).endswith("parameter_18 18, parameter_19 19")
 
 
+@pytest.mark.parametrize("width", [80, 90, WIDTH - 1])
+def test_a_narrow_terminal_gets_narrow_lines_with_the_same_figures(split: Result, width: int) -> None:
+    asked = replace(split, question="Does a line that is longer than this terminal is wide go on below? " * 3)
+    lines = summary(asked, width).splitlines()
+    assert max(map(len, lines)) <= width
+    assert lines[0] == split.name
+    assert split.stats is not None
+    for unit, figures in split.stats.units.items():
+        place = next(at for at, line in enumerate(lines) if re.match(rf"  {unit} +[\d,]+ +[\d,]+ ", line))
+        cycles = [int(cell.replace(",", "")) for cell in re.findall(r"[\d,]+", lines[place])]
+        assert cycles[0] == figures.busy_cycles
+        assert sum(cycles[:4]) == split.cycles
+        assert cycles[4] == figures.alone_cycles
+        assert lines[place + 1].count("%") == 5
+    (bound,) = [line for line in lines if line.endswith("<- limit")]
+    assert bound.split()[0] == split.stats.bound
+
+
 def test_what_is_used_a_little_is_not_zero_per_cent() -> None:
     from hwmodel.writers.facts import whole_percent
 
