@@ -1,7 +1,9 @@
 """Where a run stands under the roofs of its machine: arithmetic intensity at each level of memory, what it reached.
 
 A level is what a unit or link moves. Its roof is the rate at which it moves bytes once it runs, start-ups left out, so
-no run lies above it; intensity is operations (a multiply-add counts two) for each byte that crosses the level.
+no run lies above it; intensity is operations (a multiply-add counts two) for each byte that crosses the level. On
+Ascend what crosses the HBM link are the loads that miss the L2; all that is read from GM and written to it, whatever
+it comes from, is the traffic of a run, and the intensity that a run prints is over both.
 """
 
 from __future__ import annotations
@@ -151,7 +153,7 @@ def _links(counted: Census, arch: Arch, cores: int) -> list[tuple[str, str, int,
     for name, size in moved.items():
         own = arch.core_link_rates[name] * arch.ticks_per_cycle
         rate = float(min(arch.spec.links[name].bytes_per_cycle, cores * own))
-        result.append(("GM", f"{name} link", size, rate))
+        result.append((name.upper(), f"{name} link", size, rate))
     return result
 
 

@@ -89,7 +89,7 @@ def tail(result: Result) -> Iterator[Fact]:
     stats = result.stats
     assert stats is not None
     moved = stats.gm_read_bytes + stats.gm_write_bytes
-    intensity = f"; arithmetic intensity {2 * stats.macs / moved:,.1f} op/byte" if moved and stats.macs else ""
+    intensity = f"; arithmetic intensity {2 * stats.macs / moved:,.1f} op/byte of both" if moved and stats.macs else ""
     read, written = view.size_text(stats.gm_read_bytes), view.size_text(stats.gm_write_bytes)
     yield Fact("traffic", f"{read} read from GM, {written} written{intensity}")
     peak = (

@@ -15,8 +15,7 @@ if TYPE_CHECKING:
 
 WIDTH, HEIGHT = 1400, 700
 LOOKS: dict[str, tuple[style.Colour, str]] = {
-    "GM": (style.PHASE_COLOURS["store"], "-"),
-    "HBM": (style.PHASE_COLOURS["load"], "-"),
+    "HBM": (style.PHASE_COLOURS["store"], "-"),
     "L2": (style.PHASE_COLOURS["load"], "--"),
     "L1": (style.PHASE_COLOURS["extract"], "-."),
     "L0C": (style.PHASE_COLOURS["drain"], (0, (1, 1))),  # type: ignore[dict-item]

@@ -38,7 +38,8 @@ def test_the_kernel_of_the_requirement_by_hand() -> None:
     flops = 2 * 512 * 128 * 512
     assert found.peak_flops_per_cycle == 2 * 16 * 16 * 64
     levels = {level.name: level for level in found.levels}
-    assert list(levels) == ["GM", "L2", "L1", "L0C"]
+    assert list(levels) == ["HBM", "L2", "L1", "L0C"]
+    assert levels["HBM"].bytes == result.stats.gm_read_bytes  # the L2 is cold: every load misses it
     assert levels["L0C"].bytes == 512 * 512 * 2
     assert levels["L0C"].bytes_per_cycle == 100
     assert levels["L0C"].attainable == flops / (512 * 512 * 2) * 100

@@ -49,6 +49,14 @@ def test_summary_says_what_matters(split: Result) -> None:
     assert split.stats.bound in line_of(text, "limit")
 
 
+def test_the_intensity_is_over_all_that_crosses_gm(split: Result) -> None:
+    assert split.stats is not None
+    moved = split.stats.gm_read_bytes + split.stats.gm_write_bytes
+    assert line_of(summary(split), "traffic").endswith(
+        f"; arithmetic intensity {2 * split.stats.macs / moved:,.1f} op/byte of both"
+    )
+
+
 def test_the_unit_table_adds_up(split: Result) -> None:
     text = summary(split)
     for unit in ("tload", "textract", "cube", "fixpipe"):
