@@ -77,7 +77,8 @@ def _expected(result: Result) -> Fact:
 
 def _hazards(result: Result) -> Fact:
     if not result.hazards_checked:
-        return Fact("hazards", "not looked for in a run this long (hwmodel check does)")
+        why = "as values are skipped" if result.values.status == "skipped" else "in a run this long"
+        return Fact("hazards", f"not looked for {why} (hwmodel check does)")
     if result.hazards:
         more = f" (and {len(result.hazards) - 1} more)" if len(result.hazards) > 1 else ""
         return Fact("hazards", f"{result.hazards[0]}{more}", "bad")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
+from itertools import pairwise
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -43,7 +44,7 @@ def _lines(result: Result, max_cycles: int | None, width: int, paint: Paint) -> 
     names = [f"{row.engine:5s}{row.unit}" for row in rows]
     names += [f"{track.buffer.upper():5s}{view.size_text(track.capacity_bytes)}" for track in tracks]
     margin = max((len(name) for name in names), default=0)
-    columns = max(width - margin - 10, LEAST_COLUMNS)
+    columns = max(width - margin - 12, LEAST_COLUMNS)
     cycles = view.cycle(trace, trace.end)
     shown = min(cycles, max_cycles) if max_cycles is not None else cycles
     if not shown:
@@ -58,21 +59,37 @@ def _lines(result: Result, max_cycles: int | None, width: int, paint: Paint) -> 
     yield f"{'':{margin}s} |{ruler[:columns]:{columns}s}|"
     for row, name in zip(rows, names, strict=False):
         one = lane(row)
-        kinds, marks = _marks(one, edges)
+        index = telling_index(one)
+        kinds, marks = _marks(one, index, edges)
         phase = view.row_phase(result.arch, row)
         bar = _painted(kinds, marks, PHASE_CODES[phase], paint)
         busy = int(one.shares(edges)[BUSY].sum()) / int(edges[-1])
-        yield f"{name:{margin}s} |{bar}| {100 * busy:3.0f} %"
+        yield f"{name:{margin}s} |{bar}| {100 * busy:3.0f} % {index if any(map(str.isdigit, marks)) else ''}".rstrip()
     for track, name in zip(tracks, names[len(rows) :], strict=True):
         most = maxima(track.ticks, track.used_bytes, edges) * 10 // track.capacity_bytes
         bar = "".join(" " if used == 0 else "F" if used >= 10 else str(used) for used in most.tolist())
         yield f"{name:{margin}s} |{bar}| {100 * track.peak_bytes / track.capacity_bytes:3.0f} %"
-    yield "digit: busy with that tile (last digit)   #: busy   -: waits for input   ^: waits for space   blank: idle"
+    yield "digit: busy with that tile (last digit of the index named at the right)   #: busy"
+    yield "-: waits for input   ^: waits for space   blank: idle"
     if tracks:
         yield "buffer: tenths in use, F full; percent: most in use"
 
 
-def _marks(one: Lane, edges: Ticks) -> tuple[list[str], list[str]]:
+def telling_index(one: Lane) -> str:
+    """The index of a row's tiles that differs most often from one tile to the next, the innermost of equals.
+
+    The stores of m0 n0, m1 n0, m2 n0 are told apart by m.
+    """
+    labels = [one.row.instructions[position].label for position in one.positions.tolist()]
+    changes: Counter[str] = Counter()
+    for label, after in pairwise(labels):
+        before = dict(label)
+        changes.update(name for name, number in after if before.get(name, number) % 10 != number % 10)
+    names = list(dict.fromkeys(name for label in reversed(labels) for name, _ in reversed(label)))
+    return max(names, key=lambda name: changes[name], default="")
+
+
+def _marks(one: Lane, index: str, edges: Ticks) -> tuple[list[str], list[str]]:
     """For each column its kind, and the character that stands for it."""
     shares = one.shares(edges)
     parts = np.stack([shares[kind] for kind in TIMED_KINDS])
@@ -85,18 +102,20 @@ def _marks(one: Lane, edges: Ticks) -> tuple[list[str], list[str]]:
     for column, kind in enumerate(names[place] for place in largest):
         mark = MARKS[kind]
         if kind == BUSY and not one.row.parallel:
-            mark = _tile_mark(one, first[column], stop[column], int(edges[column]), int(edges[column + 1]))
+            mark = _tile_mark(one, index, first[column], stop[column], int(edges[column]), int(edges[column + 1]))
         kinds.append(kind)
         marks.append(mark)
     return kinds, marks
 
 
-def _tile_mark(one: Lane, first: int, stop: int, low: int, high: int) -> str:
-    """The last digit of the tile that most of a column's busy time goes to; ``#`` where that has no number."""
+def _tile_mark(one: Lane, index: str, first: int, stop: int, low: int, high: int) -> str:
+    """The last digit of the ``index`` that most of a column's busy time goes to; ``#`` where there is none."""
     time: Counter[int] = Counter()
     for place in range(first, min(stop, first + MOST_SLICES)):
-        label = one.row.instructions[int(one.positions[place])].label
-        time[label[-1][1] % 10 if label else -1] += int(min(one.ends[place], high) - max(one.starts[place], low))
+        label = dict(one.row.instructions[int(one.positions[place])].label)
+        time[label[index] % 10 if index in label else -1] += int(
+            min(one.ends[place], high) - max(one.starts[place], low)
+        )
     digit = time.most_common(1)[0][0] if time and stop - first <= MOST_SLICES else -1
     return str(digit) if digit >= 0 else MARKS[BUSY]
 

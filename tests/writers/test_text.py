@@ -10,7 +10,10 @@ from pathlib import Path
 
 import pytest
 
+from hwmodel.config.resources import shipped_scenarios
+from hwmodel.experiment import simulate
 from hwmodel.result import Expectation, Result, Values
+from hwmodel.scenario import load
 from hwmodel.writers import facts, view, writer
 from hwmodel.writers.text import WIDTH, summary, timeline_text
 
@@ -118,7 +121,9 @@ def test_summary_of_failures(split: Result) -> None:
     assert text.count("\x1b[31m") == 3
     skipped = summary(replace(split, values=Values("skipped", "seq", 5), hazards_checked=False))
     assert "skipped" in line_of(skipped, "values")
-    assert "not looked for" in line_of(skipped, "hazards")
+    assert "not looked for as values are skipped" in line_of(skipped, "hazards")
+    long = summary(replace(split, hazards_checked=False, values=Values("bit_exact", "seq", 5)))
+    assert "not looked for in a run this long" in line_of(long, "hazards")
 
 
 def test_summary_without_timing(quantized: Result) -> None:
@@ -143,6 +148,17 @@ def test_lanes_fit_the_width_and_show_tiles(split: Result) -> None:
     assert re.fullmatch(r" +0+-*1+-*2+", store)
     bars = [line.split("|")[1] for line in text.splitlines()[1:7]]
     assert len({len(bar) for bar in bars}) == 1
+
+
+def test_the_digits_of_a_row_tell_neighbouring_tiles_apart() -> None:
+    """The stores of m0 n0, m1 n0, m2 n0 all showed the 0 of n."""
+    result = simulate(load(shipped_scenarios()["silicon/a3_gemm_1536"]), values="skip")
+    lines = {line.split()[0]: line for line in timeline_text(result, None, 100).splitlines()[2:]}
+    stores = lines["FIX"].split("|")
+    assert re.fullmatch(r" +0+-+1+-+2+ *", stores[1])
+    assert stores[2].split() == ["8", "%", "m"]
+    assert lines["M"].endswith("% k")
+    assert "index named at the right" in lines["digit:"]
 
 
 def test_lanes_up_to_a_cycle(split: Result) -> None:
