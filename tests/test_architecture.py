@@ -51,7 +51,7 @@ RULES: dict[str, Rule] = {
         "numpy pydantic",
     ),
     # what comes out
-    "analysis": Rule("errors quantities arch program trace", "numpy"),
+    "analysis": Rule("errors quantities numerics arch program trace", "numpy"),
     "reference": Rule("errors numerics inputs problem", "numpy"),
     "result": Rule("errors numerics analysis arch program runs scenario trace", "numpy ml_dtypes"),
     "experiment": Rule(

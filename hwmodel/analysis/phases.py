@@ -1,7 +1,8 @@
 """Beginning, steady state and end of a run, found in the trace: where an engine does the same again and again.
 
 The steady state is the longest stretch in which instructions of one engine repeat with a constant distance: the same
-work ``period`` instructions later starts the same time later. Not every run has one.
+work ``period`` instructions later starts the same time later. It does not begin while the pipeline still fills: units
+that begin their work in its first half begin it before. Not every run has one.
 """
 
 from __future__ import annotations
@@ -33,6 +34,8 @@ class Steady(NamedTuple):
     instructions: int
     engine: str
     unit: str
+    first: int
+    """Place of its first instruction among those of the engine that take time."""
 
     @property
     def coverage(self) -> int:
@@ -106,7 +109,7 @@ def phases(trace: Trace, stalls: Stalls, bound: str, core: int) -> Phases:
     for row in rows:
         found = steady_state(row)
         if found is not None and (best is None or found.coverage > BETTER * best.coverage):
-            best = found
+            best = _once_filled(found, row, rows)
     weights = dict(zip(dict.fromkeys(row.core for row in trace.rows), trace.folded, strict=True))
     scale = trace.ticks_per_cycle
     if best is None:
@@ -125,9 +128,7 @@ def phases(trace: Trace, stalls: Stalls, bound: str, core: int) -> Phases:
 
 def steady_state(row: Row) -> Steady | None:
     """The longest steady state of one engine with at least two whole periods; None where nothing repeats."""
-    starts, ends = np.array(row.starts, np.int64), np.array(row.ends, np.int64)
-    working = np.flatnonzero(ends > starts)
-    starts = starts[working]
+    working, starts = _working(row)
     kinds: dict[tuple[str, str], int] = {}
     names = [(row.instructions[i].op, subject(row.instructions[i])) for i in working.tolist()]
     same = np.array([kinds.setdefault(name, len(kinds)) for name in names], np.int64)
@@ -144,10 +145,32 @@ def steady_state(row: Row) -> Steady | None:
             continue
         start, end = int(starts[first]), int(starts[first + periods * period])
         if best is None or end - start > BETTER * best.coverage:
-            best = Steady(start, end, periods, period, row.engine, row.unit)
+            best = Steady(start, end, periods, period, row.engine, row.unit, first)
             if best.coverage * BETTER >= starts[-1] - starts[0]:
                 break  # no longer period can cover so much more
     return best
+
+
+def _working(row: Row) -> tuple[np.ndarray[Any, np.dtype[np.int64]], np.ndarray[Any, np.dtype[np.int64]]]:
+    """Places and starts of the instructions that take time."""
+    starts, ends = np.array(row.starts, np.int64), np.array(row.ends, np.int64)
+    working = np.flatnonzero(ends > starts)
+    return working, starts[working]
+
+
+def _once_filled(steady: Steady, row: Row, rows: list[Row]) -> Steady:
+    """The rest of a steady state, whole periods, after the first work of every unit that begins in its first half."""
+    begins = [starts[0] for _, starts in map(_working, rows) if len(starts)]
+    filled = max((begin for begin in begins if begin <= steady.start + steady.coverage // 2), default=0)
+    marks = _working(row)[1][steady.first :: steady.instructions][: steady.periods + 1]
+    skipped = int(np.searchsorted(marks, filled))
+    if filled <= steady.start or steady.periods - skipped < 2:
+        return steady
+    return steady._replace(
+        start=int(marks[skipped]),
+        periods=steady.periods - skipped,
+        first=steady.first + skipped * steady.instructions,
+    )
 
 
 def _longest(mask: np.ndarray[Any, np.dtype[np.bool_]]) -> tuple[int, int]:

@@ -14,9 +14,10 @@ from dataclasses import asdict, dataclass
 from fractions import Fraction
 from typing import Any, NamedTuple
 
+from hwmodel import numerics as nm
 from hwmodel.analysis.statistics import Statistics
 from hwmodel.arch import Arch, Unit
-from hwmodel.program.instructions import Sync
+from hwmodel.program.instructions import Matmul, Sync
 from hwmodel.program.program import Program
 
 Census = Counter[tuple[str, Any]]
@@ -47,6 +48,14 @@ def _dma(spec: Any, params: Any, _arch: Arch) -> Moved:
     return Moved(size, size / Fraction(spec.bytes_per_cycle) / spec.rings)
 
 
+def _pe(spec: Any, params: Any, _arch: Arch) -> Moved:
+    """Moving rows alone: weights are loaded beside them."""
+    if not isinstance(params, Matmul):
+        return Moved(0, Fraction(0))
+    size = Fraction(params.k * params.n * ELEMENT_BITS[params.b], 8)
+    return Moved(int(size), Fraction(params.n * max(spec.operands[side].passes for side in (params.a, params.b))))
+
+
 def _evacuate(spec: Any, params: Any, arch: Arch) -> Moved:
     buffer = arch.spec.buffers.get("psum")
     size = SUM_BYTES * params.elements * (buffer.partitions if buffer else 1)
@@ -54,11 +63,14 @@ def _evacuate(spec: Any, params: Any, arch: Arch) -> Moved:
 
 
 SUM_BYTES = 4
+ELEMENT_BITS = {name: dtype.storage_bits for name, dtype in nm.DTYPES.items()} | {"fp32r": 32}
+"""By operand dtype; fp32r is fp32 that the array shortens as it reads it."""
 LEVELS: dict[str, tuple[str, Callable[[Any, Any, Arch], Moved]]] = {
     "tload": ("L2", _tload),
     "textract": ("L1", _textract),
     "fixpipe": ("L0C", _fixpipe),
     "dma": ("HBM", _dma),
+    "pe": ("SBUF", _pe),
     "vector": ("PSUM", _evacuate),
     "scalar": ("PSUM", _evacuate),
 }

@@ -14,13 +14,13 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any, NamedTuple
 
-from hwmodel.arch import Arch, LinkSpec
+from hwmodel.arch import Arch, BufferSpec, LinkSpec
 
 UNLIMITED = 1024
-"""So many times as fast stands for no limit."""
+"""So many times as fast, or as large, stands for no limit."""
 
-DOUBLE, LIMIT, FIXED, MORE, LARGER, BOTH, LAUNCH, CLOCK = (
-    "double", "unlimited", "no start-up", "more", "larger", "both", "launch", "clock",
+DOUBLE, LIMIT, FIXED, MORE, LARGER, BOTH, ROOM, LAUNCH, CLOCK = (
+    "double", "unlimited", "no start-up", "more", "larger", "both", "unlimited size", "launch", "clock",
 )  # fmt: skip
 ADVICE = (DOUBLE, MORE, LARGER, BOTH)
 """Kinds of changes that somebody could make; the others are bounds."""
@@ -47,7 +47,7 @@ class Change(NamedTuple):
     @property
     def replans(self) -> bool:
         """Whether the tiling has to be worked out again: for buffers and their tiles."""
-        return self.kind in (MORE, LARGER, BOTH)
+        return self.kind in (MORE, LARGER, BOTH, ROOM)
 
     @property
     def command(self) -> str:
@@ -126,7 +126,9 @@ def changes(arch: Arch, tiling: Any, weight: Mapping[str, float], moved: Iterabl
         found.append((tier + share(change.target), change))
     links = set(moved)
     found += [(1.5 + (change.kind == DOUBLE), change) for change in _link_changes(arch) if change.target in links]
-    found += [(2.9 if change.kind == MORE else 2.5, change) for change in _buffer_changes(arch, tiling)]
+    tiers = {MORE: 2.9, ROOM: 1.4}
+    found += [(tiers.get(change.kind, 2.5), change) for change in _buffer_changes(arch, tiling)]
+    found += [(1.3, change) for change in _single_buffers(arch)]
     if launch := arch.spec.launch_cycles:
         found.append((2.2, Change("launch", LAUNCH, "none", {"arch.launch_cycles": 0})))
     found.append(
@@ -175,18 +177,35 @@ def _buffer_changes(arch: Arch, tiling: Any) -> Iterator[Change]:
         here = {name: arch.spec.buffers[name] for name in members if name in arch.spec.buffers}
         if not here:
             continue
-        larger: dict[str, Any] = {}
-        for name, buffer in here.items():
-            larger[f"arch.buffers.{name}.capacity_bytes"] = 2 * buffer.capacity_bytes
-            if isinstance(buffer.banks, int):
-                larger[f"arch.buffers.{name}.banks"] = 2 * buffer.banks
+        larger = _times(here, 2)
         yield Change(group, LARGER, "twice as large", larger)
+        yield Change(group, ROOM, "unlimited", _times(here, UNLIMITED))
         if getattr(counts, group, 0) == 1:
             more = {f"tiling.buffers.{group}": 2}
             yield Change(group, MORE, "2 tiles in it, not 1", more)
             yield Change(group, BOTH, "twice as large, with 2 tiles in it", {**larger, **more})
     if arch.spec.l2 is not None:
-        yield Change("l2", LARGER, "twice as large", {"arch.l2.capacity_bytes": 2 * arch.spec.l2.capacity_bytes})
+        for kind, factor, text in ((LARGER, 2, "twice as large"), (ROOM, UNLIMITED, "unlimited")):
+            yield Change("l2", kind, text, {"arch.l2.capacity_bytes": factor * arch.spec.l2.capacity_bytes})
+
+
+def _single_buffers(arch: Arch) -> Iterator[Change]:
+    """Each buffer of a group that has several, by itself."""
+    for members in GROUPS.values():
+        here = {name: arch.spec.buffers[name] for name in members if name in arch.spec.buffers}
+        if len(here) > 1:
+            for name, buffer in here.items():
+                yield Change(name, LARGER, "twice as large", _times({name: buffer}, 2))
+
+
+def _times(buffers: Mapping[str, BufferSpec], factor: int) -> dict[str, Any]:
+    """Capacities, and banks where they are counted, times a factor."""
+    found: dict[str, Any] = {}
+    for name, buffer in buffers.items():
+        found[f"arch.buffers.{name}.capacity_bytes"] = factor * buffer.capacity_bytes
+        if isinstance(buffer.banks, int):
+            found[f"arch.buffers.{name}.banks"] = factor * buffer.banks
+    return found
 
 
 def _clock(arch: Arch, launch: int) -> dict[str, Any]:

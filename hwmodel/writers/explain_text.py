@@ -160,7 +160,7 @@ def _stalls(explanation: Explanation, width: int, paint: Paint) -> Iterator[str]
         rest = sum(share.cycles for share in causes[3:])
         named += [f"other {percent(rest, stalls.cycles)}"] if rest else []
         slow = stalls.slowdown.get(unit)
-        inside = f" ({percent(slow.cycles, stalls.cycles)} of it lost: {slow.shared})" if slow and slow.inside else ""
+        inside = f" ({percent(slow.cycles, busy)} of that lost: {slow.shared})" if slow and slow.inside else ""
         yield f"  {unit:{margin}s}  busy {percent(busy, stalls.cycles):>7s}{inside}   {', '.join(named)}"
     waits = [share for share in stalls.shares if share.cause.kind != IDLE][:MOST_WAITS]
     for share in waits:
@@ -246,7 +246,8 @@ def _what_if(whatif: WhatIf, width: int, paint: Paint) -> Iterator[str]:
     telling = [one for one in others if abs(one.gain) >= WORTH_SAYING]
     for one in sorted(telling, key=lambda one: -abs(one.gain))[:MOST_OTHERS]:
         yield f"  {one.change.target:9s} {one.change.text}: {_outcome(one)}"
-    none = dict.fromkeys(one.change.target for one in others if one not in telling)
+    told = {one.change.target for one in telling}
+    none = dict.fromkeys(one.change.target for one in others if one.change.target not in told)
     if none:
         yield paint("  size or tiles make no difference: ", DIM) + ", ".join(none)
     if whatif.left_out:
@@ -255,7 +256,9 @@ def _what_if(whatif: WhatIf, width: int, paint: Paint) -> Iterator[str]:
     if best is None:
         yield paint("  worth most: no single change gains anything", BOLD)
     else:
-        yield paint(f"  worth most: {best.change.target} {best.change.text}: {_outcome(best)}", GREEN)
+        yield paint(
+            f"  worth most of what can be built: {best.change.target} {best.change.text}: {_outcome(best)}", GREEN
+        )
 
 
 def _table(whatif: WhatIf, width: int, paint: Paint) -> Iterator[str]:

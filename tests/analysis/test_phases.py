@@ -10,7 +10,10 @@ from explain_support import facts_of, shipped, timed_scenarios
 
 from hwmodel.analysis.phases import Phases, phases, steady_state
 from hwmodel.analysis.stalls import stalls
+from hwmodel.experiment import simulate
+from hwmodel.explain import explain
 from hwmodel.program.instructions import Instruction, Sync
+from hwmodel.scenario import load
 from hwmodel.trace import Row
 
 
@@ -82,3 +85,14 @@ def test_one_tile_has_no_steady_state() -> None:
     phased = found(next(path for path in timed_scenarios() if path.stem == "hif4_128x128x128"))
     assert [phase.name for phase in phased.phases] == ["run"]
     assert phased.to_dict()["steady_state"] is None
+
+
+def test_the_steady_state_begins_once_the_pipeline_is_filled() -> None:
+    """DMA repeats from cycle 0; the sums are first drained at 11,508, within its fourth period of 4,080."""
+    phased = explain(simulate(load("neuron_gemm_mx", {"expect": {}}), values="skip"), whatif=False).phases
+    named = {phase.name: phase for phase in phased.phases}
+    assert [(phase.name, phase.start_cycle) for phase in phased.phases] == [
+        ("prologue", 0), ("steady state", 12240), ("epilogue", 28560),
+    ]  # fmt: skip
+    assert named["prologue"].units["evacuate"]["busy"] < 0.1 * 12240
+    assert (phased.period_cycles, phased.to_dict()["steady_state"]["periods"]) == (4080, 4)

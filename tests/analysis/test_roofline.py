@@ -8,6 +8,8 @@ import pytest
 from explain_support import shipped, timed_scenarios
 
 from hwmodel.analysis.roofline import roofline
+from hwmodel.experiment import simulate
+from hwmodel.scenario import load
 
 
 @pytest.mark.parametrize("path", timed_scenarios(), ids=lambda path: path.stem)
@@ -47,3 +49,17 @@ def test_the_kernel_of_the_requirement_by_hand() -> None:
     assert levels["L1"].bytes_per_cycle == 256
     assert found.tflops(found.flops_per_cycle) == pytest.approx(result.stats.tflops)
     assert found.lowest is levels["L0C"]
+
+
+def test_the_array_reads_its_moving_rows_from_sbuf() -> None:
+    """128 x 128 weights, bf16: 2 x 128 x 128 operations for a row of 256 bytes, a row a cycle."""
+    scenario = load("neuron_gemm_tiled", {"problem.m": 128, "problem.k": 128, "problem.n": 512, "expect": {}})
+    result = simulate(scenario, values="skip")
+    assert result.stats is not None
+    assert result.program is not None
+    found = roofline(result.stats, result.program, result.arch)
+    assert found is not None
+    levels = {level.name: level for level in found.levels}
+    assert list(levels) == ["HBM", "SBUF", "PSUM"]
+    assert (levels["SBUF"].bytes, levels["SBUF"].intensity, levels["SBUF"].bytes_per_cycle) == (131072, 128, 256)
+    assert levels["SBUF"].attainable == found.peak_flops_per_cycle

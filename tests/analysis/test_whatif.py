@@ -51,6 +51,8 @@ def test_units_buffers_links_launch_and_clock_are_asked_about() -> None:
         assert {(unit, "double"), (unit, "unlimited"), (unit, "no start-up")} <= asked
     assert {("hbm", "double"), ("hbm", "unlimited"), ("launch", "launch"), ("clock", "clock")} <= asked
     assert {("l0c", "more"), ("l0c", "both"), ("l0c", "larger"), ("l1", "larger"), ("l2", "larger")} <= asked
+    assert {("l0a", "larger"), ("l0b_mx", "larger")} <= asked
+    assert {(buffer, "unlimited size") for buffer in ("l1", "l0", "l0c", "l2")} <= asked
 
 
 def test_the_ranking_goes_by_time_and_ends_with_the_change_worth_most() -> None:
@@ -60,6 +62,14 @@ def test_the_ranking_goes_by_time_and_ends_with_the_change_worth_most() -> None:
     assert answered.best is not None
     assert (answered.best.change.target, answered.best.change.kind) == ("l0c", "larger")
     assert answered.to_dict()["worth_most"]["cycles"] == answered.best.cycles
+
+
+def test_an_unlimited_l0c_needs_no_slices() -> None:
+    answered = found(run("hif4_512x128x512"))
+    by = {(one.change.target, one.change.kind): one for one in answered.outcomes}
+    alone = run("hif4_512x128x512", {"arch.buffers.l0c.capacity_bytes": 512 * 512 * 4})
+    assert alone.tiling["n_tiles"] == 1
+    assert by["l0c", "unlimited size"].cycles == alone.cycles
 
 
 def test_faster_units_never_make_it_slower_and_unlimited_ones_help_most() -> None:

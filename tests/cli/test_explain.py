@@ -32,7 +32,7 @@ def test_it_fits_on_one_screen(
     assert max(map(len, lines)) <= columns
     for section in SECTIONS:
         assert any(line.startswith(section) for line in lines), section
-    assert any(line.strip().startswith("worth most: ") for line in lines)
+    assert any(line.strip().startswith("worth most of what can be built: ") for line in lines)
 
 
 def test_json_has_all_of_it(capsys: pytest.CaptureFixture[str]) -> None:
