@@ -72,7 +72,8 @@ RULES: dict[str, Rule] = {
     ),
     "engines": Rule("errors", "distributed dask"),
     "validation": Rule(
-        "__version__ errors quantities arch config engines experiment scenario study tiling", "numpy scipy matplotlib"
+        "__version__ errors quantities arch config engines experiment problem scenario study tiling",
+        "numpy scipy matplotlib",
     ),
     "writers": Rule(
         "errors quantities numerics analysis arch explain placing program result study trace",

@@ -14,6 +14,7 @@ from typing import Any
 from hwmodel.config.arch import load_arch
 from hwmodel.config.resources import shipped_scenarios
 from hwmodel.errors import InputError
+from hwmodel.problem import MatmulProblem
 from hwmodel.scenario import Scenario, load, loads
 from hwmodel.tiling import TILINGS
 from hwmodel.validation.table import SHIPPED, Measurement, read_table
@@ -26,8 +27,13 @@ def scenario_of(row: Measurement, overrides: dict[str, Any] | None = None) -> Sc
     template = _template(row)
     own = overrides or {}
     if template is None:
-        return loads(_text(row), Path(row.where.rpartition(":")[0] or ".").parent, overrides=own, origin=row.where)
-    return load(template, {**_fields(row), **own})
+        folder = Path(row.where.rpartition(":")[0] or ".").parent
+        scenario = loads(_text(row), folder, overrides=own, origin=row.where)
+    else:
+        scenario = load(template, {**_fields(row), **own})
+    if scenario.arch.spec.family == "neuron":
+        _check_loops(row, scenario)
+    return scenario
 
 
 def _template(row: Measurement) -> Path | None:
@@ -65,6 +71,30 @@ def _blocked(row: Measurement, prefix: str = "") -> dict[str, Any]:
         if name in cells:
             found[f"{prefix}{name}"] = int(cells[name])
     return found
+
+
+def _check_loops(row: Measurement, scenario: Scenario) -> None:
+    """Refuse columns that a loop structure does not follow: it runs on one core, in the tiles of the PE array."""
+    cells = row.fields
+    if cells.get("core_grid", "1x1") != "1x1":
+        raise InputError(
+            f"{row.where}: core_grid: expected 1x1, as loop structures use one core, not {cells['core_grid']}"
+        )
+    for name in ("panel_slices", "scale_panels"):
+        if name in cells:
+            raise InputError(
+                f"{row.where}: {name}: expected none, as {scenario.tiling.kind} has no panels, not {cells[name]}"
+            )
+    problem = scenario.problem
+    assert isinstance(problem, MatmulProblem)
+    plan = TILINGS[scenario.tiling.kind].plan(problem, scenario.accumulate, scenario.arch, scenario.tiling)
+    m, n, k = plan.summary()["tile"]
+    for name, size in (("base_m", m), ("base_k", k), ("base_n", n)):
+        if int(cells.get(name, size)) != size:
+            raise InputError(
+                f"{row.where}: {name}: expected {size}, the tile of {scenario.arch.name} for these operands, "
+                f"not {cells[name]}"
+            )
 
 
 def _text(row: Measurement) -> str:

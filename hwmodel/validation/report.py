@@ -17,6 +17,7 @@ from hwmodel.config.resources import shipped_archs
 from hwmodel.engines import default_jobs, open_engine
 from hwmodel.validation.compare import Row, Validation, validate
 from hwmodel.validation.fit import fitted_fields, left_out_error, left_out_tasks
+from hwmodel.validation.kernels import scenario_of
 from hwmodel.validation.picture import draw
 from hwmodel.validation.table import Measurement, read_table
 
@@ -177,7 +178,7 @@ def _of(found: Validation, arch: str) -> list[Row]:
 
 
 def _fitted(found: Validation) -> Iterator[str]:
-    yield "One set of numbers a machine; none depends on size or row. Every other number has a source of its own."
+    yield "One set of numbers a machine; none depends on size or row."
     yield ""
     yield "| machine | fitted | to measured figures | number | value | source |"
     yield "|---|---:|---:|---|---:|---|"
@@ -191,9 +192,40 @@ def _fitted(found: Validation) -> Iterator[str]:
         if not paths:
             yield f"| {name} | 0 | {figures} | - | - | - |"
     yield ""
+    yield "Numbers that were not fitted but worked out by hand, each from the figure that its source names. Some of"
+    yield "those figures are cycles of single instructions in the profiles of the kernels above: they are measured too."
+    yield ""
+    yield "| machine | worked out | number | value | source |"
+    yield "|---|---:|---|---:|---|"
+    for name in (machine.arch for machine in found.machines):
+        arch = load_arch(name)
+        paths = [path for path in _derived(arch) if not path.startswith("validation.")]
+        yield from _numbers(name, arch, paths)
+    yield ""
     yield "The MXFP4 kernel has numbers of its own in `scenarios/silicon`: its TMATMUL, TEXTRACT and drain are slower"
     yield "than the machine can, as the vendor's operator reaches 99 % of the Cube. They are the kernel's, not the"
-    yield "machine's."
+    yield "machine's; each was worked out from its profile, and none was fitted."
+    yield ""
+    yield "| kernel | worked out | number | value | source |"
+    yield "|---|---:|---|---:|---|"
+    seen = set()
+    for row in (row for row in found.rows if not row.problem):
+        arch, kernel = scenario_of(row.measurement).arch, row.measurement.kernel
+        base = load_arch(row.measurement.arch)
+        if kernel not in seen:
+            own = [path for path in _derived(arch) if arch.sources[path] != base.sources.get(path)]
+            yield from _numbers(kernel, arch, own)
+        seen.add(kernel)
+
+
+def _derived(arch: Arch) -> list[str]:
+    return [path for path, source in arch.sources.items() if source.confidence == "derived"]
+
+
+def _numbers(name: str, arch: Arch, paths: list[str]) -> Iterator[str]:
+    for index, path in enumerate(paths):
+        head = f"{name} | {len(paths)}" if index == 0 else " | "
+        yield f"| {head} | {path} | {_value(arch, path)} | {arch.sources[path].source} |"
 
 
 def _value(arch: Arch, path: str) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from pathlib import Path
 
@@ -59,6 +60,9 @@ def test_the_report_says_what_was_found(shipped: Validation) -> None:
     assert "+12.5 %" in lines
     assert "ascend_a6 | **no**" in lines
     assert "a5_mxfp8_2048, tload share" in lines
+    assert "| ascend_a3 | 3 | 10 | launch_cycles | 14500 |" in lines
+    assert "|  |  | units.cube.startup_cycles | 12 | 524 cycles for 512 fractals in published profiles |" in lines
+    assert "| matmul_mxfp4_performance | 4 |" in lines
 
 
 def test_another_size_of_a_known_kernel_uses_its_scenario() -> None:
@@ -139,6 +143,34 @@ def test_columns_that_a_named_tiling_lacks_are_refused() -> None:
     row = Measurement("one", "ascend_a6", "my_n_split", 256, 256, 512, 1.0, {}, fields, "table.csv:2")
     with pytest.raises(InputError, match=r"tiling\.core_grid: expected one of kind, tile_n, buffers"):
         scenario_of(row)
+
+
+@pytest.mark.parametrize(
+    ("cells", "message"),
+    [
+        ({"core_grid": "2x4"}, "core_grid: expected 1x1, as loop structures use one core, not 2x4"),
+        ({"base_m": "64"}, "base_m: expected 128, the tile of neuron_trn1 for these operands, not 64"),
+        ({"base_n": "256"}, "base_n: expected 512"),
+        ({"panel_slices": "2"}, "panel_slices: expected none, as tiled has no panels, not 2"),
+    ],
+)
+@pytest.mark.parametrize("kernel", ["nki_tutorial_tiled", "my_tiled"])
+def test_columns_that_loop_structures_do_not_follow_are_refused(
+    kernel: str, cells: dict[str, str], message: str
+) -> None:
+    """They were read and left out in silence: every grid gave the time of one core."""
+    fields = {
+        "dtype_a": "bf16",
+        "dtype_b": "bf16",
+        "core_grid": "1x1",
+        "base_m": "128",
+        "base_k": "128",
+        "base_n": "512",
+    }
+    row = Measurement("one", "neuron_trn1", kernel, 4096, 1024, 1024, 1.0, {}, fields, "table.csv:2")
+    assert scenario_of(row).tiling is not None
+    with pytest.raises(InputError, match=re.escape(f"table.csv:2: {message}")):
+        scenario_of(replace(row, fields={**fields, **cells}))
 
 
 def test_a_row_may_name_a_scenario_of_its_own(tmp_path: Path) -> None:
