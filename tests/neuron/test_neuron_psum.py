@@ -17,6 +17,7 @@ from neuron_programs import (
     matmult,
     normal,
     psum,
+    ready,
     refused,
     sbuf,
     tensor,
@@ -355,6 +356,13 @@ def test_scale_bytes_are_copied_as_integers() -> None:
     }
     found = left(tensors, [{"op": "copy", "src": "a", "dst": "b"}, {"op": "copy", "src": "b", "dst": "c"}], TRN3)
     assert found["b"].tolist() == found["c"].tolist() == scales.tolist()
+
+
+def test_a_buffer_of_any_size_costs_no_memory() -> None:
+    """What is never used is not kept track of: 1 TiB of SBUF and PSUM, as a what-if asks for."""
+    large = {f"arch.buffers.{name}.capacity_bytes": 1 << 40 for name in ("sbuf", "psum")}
+    tensors, instruction = of_family(8, start=True)
+    assert ready(tensors, [instruction], overrides=large).listing is not None
 
 
 def test_sums_stay_fp32_between_instructions_n063() -> None:

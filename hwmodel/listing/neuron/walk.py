@@ -39,14 +39,14 @@ class Walk:
         self.places = place_all(program.tensors, arch)
         self.positions = positions
         self.steps: list[Step] = []
-        self._written = {name: np.zeros((PARTITIONS, arch.buffer_bytes(name)), np.bool_) for name in ("sbuf", "psum")}
+        self._written = {name: np.zeros((PARTITIONS, self._used(name)), np.bool_) for name in ("sbuf", "psum")}
         for place in self.places.values():
             if place.space == "dram":
                 self._written[f"dram.{place.name}"] = np.zeros((place.rows, place.cols * place.dtype.bytes), np.bool_)
             if place.model.init is not None:
                 self._mark(whole_of(place))
         self._groups = Groups()
-        self._by_engine = np.zeros((PARTITIONS, arch.buffer_bytes("psum")), np.bool_)
+        self._by_engine = np.zeros_like(self._written["psum"])
         """Bytes of PSUM that an engine wrote last, not a matmul."""
         self._own_signals = own_signals(arch)
         self._fresh = set(range(PARTITIONS))
@@ -59,6 +59,11 @@ class Walk:
                 self._inside(whole_of(place))
             except InputError as error:
                 raise InputError(f"tensors.{place.name}: {error}") from None
+
+    def _used(self, space: str) -> int:
+        """Bytes of each partition that tensors reach, of those that are there: a buffer may be of any size."""
+        ends = (place.offset + place.tile.size for place in self.places.values() if place.space == space)
+        return min(max((0, *ends)), self.arch.buffer_bytes(space))
 
     # -- one instruction ---------------------------------------------------------------------------------------------
 
