@@ -120,7 +120,7 @@ def peak_texts(result: Result) -> list[str]:
     return [f"{track.buffer.upper()} {whole_percent(track.peak_bytes, track.capacity_bytes)}" for track in first]
 
 
-def whole_percent(part: int, whole: int) -> str:
+def whole_percent(part: float, whole: int) -> str:
     """``12 %``; what is there but rounds to nothing is ``< 1 %``."""
     return "< 1 %" if 0 < part < 0.01 * whole else f"{100 * part / whole:.0f} %"
 

@@ -57,6 +57,13 @@ class Lane:
         """Ticks of each kind between neighbouring ``edges``."""
         return {kind: np.diff(covered(*self.intervals(kind), edges)) for kind in TIMED_KINDS}
 
+    def busy_and_waits(self, end: int) -> tuple[int, int]:
+        """Ticks up to ``end`` in which anything is busy, and in which something waits and nothing is busy."""
+        at = np.array([0, end], np.int64)
+        both = union(np.concatenate([self.starts, self.wait_starts]), np.concatenate([self.ends, self.wait_ends]))
+        busy = int(np.diff(covered(*union(self.starts, self.ends), at))[0])
+        return busy, int(np.diff(covered(*both, at))[0]) - busy
+
 
 def lane(row: Row) -> Lane:
     """Columns of a row."""

@@ -9,20 +9,23 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from hwmodel.analysis.flow import Ticks
 from hwmodel.analysis.occupancy import Track
 from hwmodel.program.instructions import Instruction, label_text
 from hwmodel.result import Result
-from hwmodel.trace import BUSY, WAIT_INPUT, WAIT_SPACE, Trace
+from hwmodel.trace import WAIT_INPUT, WAIT_SPACE, Trace
 from hwmodel.writers import style, view
 from hwmodel.writers.axes import draw_axis
-from hwmodel.writers.canvas import Canvas, fits, pixels, width
+from hwmodel.writers.canvas import Canvas, advance, fits, pixels, width
+from hwmodel.writers.facts import whole_percent
 from hwmodel.writers.lanes import Lane
+from hwmodel.writers.names import LEVEL, Scale, lane_names, queue_count
 from hwmodel.writers.style import Colour
 from hwmodel.writers.windows import Window
 
 ROW, GAP = 46, 14
 """Height of an engine's row and the space between rows, in pixels."""
+QUEUE = 12
+"""Least height of one queue of a row whose instructions overlap."""
 WAIT_INSET = 8
 """Waits are drawn this much thinner than work, above and below."""
 BUFFER_ROW = {"l0c": 70, "psum": 70}
@@ -54,6 +57,10 @@ class Layout:
     result: Result
     items: list[Lane | Track]
     name_cores: bool
+    whole: bool = False
+    """Whether the run is drawn from its first cycle to its last: then every slice has its name."""
+    bands: tuple[int, ...] = ()
+    """Levels of names above each item; left out: none."""
 
     @property
     def trace(self) -> Trace:
@@ -69,14 +76,19 @@ class Layout:
     @cached_property
     def boxes(self) -> list[tuple[float, float]]:
         """(top, height) of each item."""
-        heights = [ROW if isinstance(i, Lane) else BUFFER_ROW.get(i.buffer, OTHER_BUFFER_ROW) for i in self.items]
-        tops = np.cumsum([GAP] + [height + GAP for height in heights])
-        return [(float(top), float(height)) for top, height in zip(tops, heights, strict=False)]
+        found: list[tuple[float, float]] = []
+        below = 0.0
+        for item, band in zip(self.items, self.bands or (0,) * len(self.items), strict=True):
+            height = lane_height(item) if isinstance(item, Lane) else BUFFER_ROW.get(item.buffer, OTHER_BUFFER_ROW)
+            top = below + max(GAP, LEVEL * band + 4)
+            found.append((float(top), float(height)))
+            below = top + height
+        return found
 
     @property
     def height(self) -> float:
         """Height of all."""
-        return sum(height + GAP for _, height in self.boxes) + GAP
+        return (sum(self.boxes[-1]) if self.boxes else GAP) + GAP
 
     @cached_property
     def phases(self) -> list[str]:
@@ -113,7 +125,7 @@ class Panel:
         self.canvas = canvas
         self.window = window
         self.left, self.right, self.top = left, right, top
-        self.per_tick = (right - left) / max(window.end - window.start, 1)
+        self.scale = Scale(window, left, right)
         self.texts: list[tuple[float, dict[str, Any]]] = []
 
     def draw(self, *, first: bool, last: bool) -> None:
@@ -127,8 +139,8 @@ class Panel:
             top = self.top + below
             if isinstance(item, Lane):
                 self.canvas.rects(self.left, self.right, top, top + height, style.BAND)
-                self._waits(item, top)
-                self._slices(item, top)
+                self._waits(item, top, height)
+                self._slices(item, top, height)
             else:
                 self._buffer(item, top, height)
             middle = top + height / 2
@@ -136,68 +148,60 @@ class Panel:
                 self._two_lines(self.left - 8, middle, *self._name(item), right=True)
             if last:
                 self._two_lines(self.right + 8, middle, *self._shares(item), right=False)
-        widest = sorted(self.texts, key=lambda text: -text[0])[:MOST_TEXTS]
+        widest = sorted(self.texts, key=lambda text: -text[0])[: None if layout.whole else MOST_TEXTS]
         drawn: list[dict[str, Any]] = []
         for _, text in widest:
             if not any(_meet(text, other) for other in drawn):
                 drawn.append(text)
                 self.canvas.text(**text)
 
-    def _x(self, ticks: Ticks) -> Any:
-        inside = np.clip(ticks, self.window.start, self.window.end) - self.window.start
-        return np.rint(self.left + inside * self.per_tick)
-
-    def _visible(self, starts: Ticks, ends: Ticks) -> Ticks:
-        return np.flatnonzero((ends > self.window.start) & (starts < self.window.end))
-
-    def _slices(self, one: Lane, top: float) -> None:
-        here = self._visible(one.starts, one.ends)
+    def _slices(self, one: Lane, top: float, height: float) -> None:
+        here = self.scale.visible(one.starts, one.ends)
         instructions = [one.row.instructions[position] for position in one.positions[here].tolist()]
-        left, right = self._x(one.starts[here]), self._x(one.ends[here])
+        left, right = self.scale.x(one.starts[here]), self.scale.x(one.ends[here])
         right = np.where(right - left >= SEPARATE, right - 1, right)
         looks = [self.layout.look(instruction, instruction.label) for instruction in instructions]
         spans = [
             self._span(view.title(i), one.starts[k], one.ends[k])
             for i, k in zip(instructions, here.tolist(), strict=True)
         ]
-        count = self._queues(one)
-        upper = top + one.queue[here] * ROW / count
-        lower = upper + ROW / count
+        count = queue_count(one)
+        upper = top + one.queue[here] * height / count
+        lower = upper + height / count
         for look in dict.fromkeys(looks):
             chosen = [place for place, other in enumerate(looks) if other == look]
             fill = style.shade(*look)
             titles = [spans[place] for place in chosen]
             self.canvas.rects(left[chosen], right[chosen], upper[chosen], lower[chosen], fill, titles=titles)
-        if count > 1:
-            return
-        middle = top + ROW / 2
-        for instruction, (phase, _), x0, x1 in zip(instructions, looks, left.tolist(), right.tolist(), strict=True):
-            self._text(x0, x1, middle, slice_names(instruction), style.INK_ON[phase])
+        for name in lane_names(one, self.scale, height, whole=self.layout.whole):
+            colour = style.INK if name.level >= 0 else style.ink_on(*looks[name.place])
+            if name.level > 0:
+                self.canvas.rects(name.stem, name.stem + 1, top + name.y + 5, top - 1, style.SOFT)
+            look_of = {"size": name.size, "colour": colour, "anchor": "center", "angle": name.angle}
+            text = {"x": name.x, "y": top + name.y, "text": name.text, **look_of}
+            self.texts.append((float(right[name.place] - left[name.place]), text))
 
-    def _waits(self, one: Lane, top: float) -> None:
-        here = self._visible(one.wait_starts, one.wait_ends)
+    def _waits(self, one: Lane, top: float, height: float) -> None:
+        here = self.scale.visible(one.wait_starts, one.wait_ends)
         for kind in (WAIT_INPUT, WAIT_SPACE):
             chosen = here[one.wait_space[here] == (kind == WAIT_SPACE)]
-            left, right = self._x(one.wait_starts[chosen]), self._x(one.wait_ends[chosen])
+            left, right = self.scale.x(one.wait_starts[chosen]), self.scale.x(one.wait_ends[chosen])
             texts = [self._why(one, stall) for stall in one.stalls[chosen].tolist()]
             look = style.WAITS[kind]
             spans = [
                 self._span(text[0], one.wait_starts[k], one.wait_ends[k])
                 for text, k in zip(texts, chosen.tolist(), strict=True)
             ]
-            count = self._queues(one)
+            count = queue_count(one)
             inset = WAIT_INSET / count
-            upper = top + one.wait_queue[chosen] * ROW / count + inset
-            lower = upper + ROW / count - 2 * inset
+            upper = top + one.wait_queue[chosen] * height / count + inset
+            lower = upper + height / count - 2 * inset
             self.canvas.rects(
                 left, right, upper, lower, look.fill, hatch=look.hatch, line=look.line, titles=spans
             )  # fmt: skip
             if count == 1:
                 for text, x0, x1 in zip(texts, left.tolist(), right.tolist(), strict=True):
-                    self._text(x0, x1, top + ROW / 2, text, style.INK, boxed=True)
-
-    def _queues(self, one: Lane) -> int:
-        return 1 + int(max(one.queue.max(initial=0), one.wait_queue.max(initial=0)))
+                    self._text(x0, x1, top + height / 2, text, style.INK, boxed=True)
 
     def _span(self, text: str, start: int, end: int) -> str:
         begin, stop = (view.cycle(self.layout.trace, int(tick)) for tick in (start, end))
@@ -235,8 +239,8 @@ class Panel:
         program = self.layout.result.program
         assert program is not None
         core = next(core for core in program.cores if core.core == track.core)
-        here = self._visible(track.born, track.gone)
-        left, right = self._x(track.born[here]), self._x(track.gone[here])
+        here = self.scale.visible(track.born, track.gone)
+        left, right = self.scale.x(track.born[here]), self.scale.x(track.gone[here])
         right = np.where(right - left >= SEPARATE, right - 1, right)
         unit = height / track.capacity_bytes
         low = top + height - track.offset[here] * unit
@@ -275,11 +279,11 @@ class Panel:
     def _shares(self, item: Lane | Track) -> tuple[str, str]:
         end = self.layout.trace.end or 1
         if isinstance(item, Track):
-            peak, mean = (100 * size / item.capacity_bytes for size in (item.peak_bytes, item.mean_bytes(end)))
-            return f"{peak:.0f} % peak", f"{mean:.0f} % mean"
-        shares = item.shares(np.array([0, end], np.int64))
-        busy, wait_in, wait_out = (100 * int(shares[kind].sum()) / end for kind in (BUSY, WAIT_INPUT, WAIT_SPACE))
-        return f"{busy:.0f} % busy", f"{wait_in + wait_out:.0f} % waits"
+            return f"{whole_percent(item.peak_bytes, item.capacity_bytes)} peak", (
+                f"{whole_percent(item.mean_bytes(end), item.capacity_bytes)} mean"
+            )
+        busy, waits = item.busy_and_waits(end)
+        return f"{100 * busy / end:.0f} % busy", f"{100 * waits / end:.0f} % waits"
 
     def _two_lines(self, x: float, y: float, name: str, detail: str, *, right: bool) -> None:
         anchor: Any = "right" if right else "left"
@@ -287,16 +291,24 @@ class Panel:
         self.canvas.text(x, y + 8, detail, size=style.SMALL, colour=style.SOFT, anchor=anchor)
 
 
+def lane_height(one: Lane) -> int:
+    """Height of an engine's row: each queue takes a name."""
+    return max(ROW, QUEUE * queue_count(one))
+
+
 def _meet(text: dict[str, Any], other: dict[str, Any]) -> bool:
     """Whether two centred texts would lie on each other."""
-    across = (width(text["text"], text["size"]) + width(other["text"], other["size"])) / 2
-    down = (pixels(text["size"]) + pixels(other["size"])) / 2
-    return bool(abs(text["x"] - other["x"]) < across and abs(text["y"] - other["y"]) < down)
+    (across, down), (wide, high) = _extent(text), _extent(other)
+    return bool(abs(text["x"] - other["x"]) < (across + wide) / 2 and abs(text["y"] - other["y"]) < (down + high) / 2)
 
 
-def slice_names(instruction: Instruction) -> list[str]:
-    """What a slice is called, from long to short."""
-    return [view.title(instruction), label_text(instruction.label) or view.moved(instruction)]
+def _extent(text: dict[str, Any]) -> tuple[float, float]:
+    """(width, height) of a text; a small one is measured closely, as it stands close to others."""
+    if text["size"] < style.SMALL:
+        extent = advance(text["text"], text["size"]), 0.75 * pixels(text["size"])
+    else:
+        extent = width(text["text"], text["size"]), pixels(text["size"])
+    return extent[::-1] if text.get("angle") else extent
 
 
 def shared(first: Instruction, last: Instruction) -> Label:

@@ -70,3 +70,8 @@ def shade(phase: str, alternate: bool) -> Colour:
     """Colour of a phase; neighbouring tiles alternate between two shades of it."""
     colour = PHASE_COLOURS[phase]
     return mix(colour, WHITE, 0.28) if alternate else colour
+
+
+def ink_on(phase: str, alternate: bool) -> Colour:
+    """Colour of text on a shade of a phase: dark on the lighter one."""
+    return INK if alternate else INK_ON[phase]

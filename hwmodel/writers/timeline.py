@@ -13,20 +13,23 @@ from hwmodel.result import Result
 from hwmodel.trace import WAIT_INPUT, WAIT_SPACE
 from hwmodel.writers import style, view
 from hwmodel.writers.canvas import Canvas, pixels, shortened
+from hwmodel.writers.facts import whole_percent
 from hwmodel.writers.lanes import Lane, lane
-from hwmodel.writers.panels import Layout, Panel
+from hwmodel.writers.names import Scale, lane_names, levels
+from hwmodel.writers.panels import Layout, Panel, lane_height
 from hwmodel.writers.strip import draw_strip, strip_height
 from hwmodel.writers.windows import choose
 
 WIDTH = 1400
 LEFT, RIGHT, GAP = 104, 98, 34
 """Margins and the gap between panels, in pixels."""
-HEAD, AXIS, LEGEND = 72, 40, 42
+HEAD, AXIS, LEGEND = 72, 40, 56
 """Heights of the title, of an axis with its numbers, and of the legend."""
 EDGE = 18
+ALWAYS = ("l0c", "psum", "sbuf")
+"""The accumulators, and the memory that all engines of a NeuronCore share."""
 USEFUL_SHARE = 0.2
-"""A buffer other than the accumulators is drawn where it is reused and once holds this share of its capacity."""
-ACCUMULATORS = ("l0c", "psum")
+"""A buffer other than these is drawn where it is reused and once holds this share of its capacity."""
 
 
 def write(result: Result, path: Path) -> None:
@@ -50,11 +53,13 @@ def draw(result: Result) -> Canvas:
     for core in shown:
         items += [lane(row) for row in rows if row.core == core]
         items += [track for track in view.tracks(result) if track.core == core and _useful(track)]
-    layout = Layout(result, items, name_cores=len(shown) > 1)
-    windows = choose([one for one in layout.lanes if one.row.core == shown[0]], trace.end)
+    name_cores = len(shown) > 1
+    margin = LEFT + 50 if name_cores else LEFT
+    windows = choose([one for one in items if isinstance(one, Lane) and one.row.core == shown[0]], trace.end)
     long = len(windows) > 1
+    bands = () if long else _bands(items, Scale(windows[0], margin, WIDTH - RIGHT))
+    layout = Layout(result, items, name_cores, not long, bands)
     launch = f"{view.cycle(trace, windows[0].start):,} cycles of launch not drawn" if windows[0].start else ""
-    margin = LEFT + 50 if layout.name_cores else LEFT
 
     head = HEAD + (22 if result.question else 0) + (20 if long or launch else 0)
     body_top = head + AXIS
@@ -81,8 +86,16 @@ def draw(result: Result) -> Canvas:
     return canvas
 
 
+def _bands(items: list[Lane | Track], scale: Scale) -> tuple[int, ...]:
+    """Levels of names that stand above each row."""
+    return tuple(
+        levels(lane_names(item, scale, lane_height(item), whole=True)) if isinstance(item, Lane) else 0
+        for item in items
+    )
+
+
 def _useful(track: Track) -> bool:
-    if track.buffer in ACCUMULATORS:
+    if track.buffer in ALWAYS:
         return True
     return track.reused and track.peak_bytes >= USEFUL_SHARE * track.capacity_bytes and not track.buffer.endswith("_mx")
 
@@ -109,7 +122,7 @@ def _title(result: Result, canvas: Canvas, shown: list[int], cores: int) -> None
 
 
 def _legend(layout: Layout, canvas: Canvas) -> None:
-    x, y = float(EDGE), canvas.height - LEGEND / 2
+    x, y = float(EDGE), canvas.height - LEGEND + 20
     looks = [(phase, style.PHASE_COLOURS[phase], "", style.INK) for phase in layout.phases]
     looks += [
         (look.label, look.fill, look.hatch, look.line) for look in (style.WAITS[k] for k in (WAIT_INPUT, WAIT_SPACE))
@@ -124,3 +137,10 @@ def _legend(layout: Layout, canvas: Canvas) -> None:
     if len(layout.items) > len(layout.lanes):
         note = "buffers: each tile at its address, from its first write to its last read"
         canvas.text(WIDTH - EDGE, y, note, size=style.SMALL, colour=style.SOFT, anchor="right")
+    seen = {item.buffer for item in layout.items if isinstance(item, Track)}
+    core = layout.lanes[0].row.core if layout.lanes else -1
+    rest = [track for track in view.tracks(layout.result) if track.core == core and track.buffer not in seen]
+    if rest:
+        peaks = ", ".join(f"{t.buffer.upper()} {whole_percent(t.peak_bytes, t.capacity_bytes)}" for t in rest)
+        note = f"buffers not drawn (little used, never reused, or scales), with their peaks: {peaks}"
+        canvas.text(WIDTH - EDGE, y + 19, note, size=style.SMALL, colour=style.SOFT, anchor="right")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+from collections import Counter
 from dataclasses import replace
 from pathlib import Path
 from xml.etree import ElementTree as ET
@@ -12,15 +14,18 @@ from PIL import Image
 
 from hwmodel.config.resources import shipped_scenarios
 from hwmodel.experiment import simulate
+from hwmodel.program.instructions import label_text
 from hwmodel.result import Result
 from hwmodel.scenario import load
 from hwmodel.trace import WAIT_INPUT, WAIT_SPACE
 from hwmodel.writers import style, view, writer
 from hwmodel.writers.axes import decimals, round_numbers
-from hwmodel.writers.canvas import Canvas, Rects, Text, pixels, shortened, width
+from hwmodel.writers.canvas import Canvas, Rects, Text, advance, pixels, shortened, width
 from hwmodel.writers.lanes import lane
+from hwmodel.writers.names import Scale, lane_names
+from hwmodel.writers.panels import lane_height
 from hwmodel.writers.timeline import draw
-from hwmodel.writers.windows import MOST_SLICES, PANEL_SLICES, choose
+from hwmodel.writers.windows import MOST_SLICES, PANEL_SLICES, Window, choose
 
 
 def texts(canvas: Canvas) -> list[str]:
@@ -49,6 +54,74 @@ def test_no_name_of_a_tile_lies_on_another(name: str) -> None:
         for other in named[:i]:
             room = (width(one.text, one.size) + width(other.text, other.size)) / 2
             assert abs(one.x - other.x) >= room or abs(one.y - other.y) >= pixels(style.SMALL), (one, other)
+
+
+SHORT = ["hif4_64x64x64", "hif4_512x128x512", "hif4_512x128x512_l0c2", "blocked_remainders"]
+
+
+@pytest.mark.parametrize("name", [*SHORT, "neuron_transpose", "program_ascend_hif4"])
+def test_every_tile_of_a_short_run_has_its_name(name: str) -> None:
+    """Narrow bars had none: on the Cube's row of hif4_512x128x512_l0c2 not one tile was named."""
+    result = simulate(load(shipped_scenarios()[name]), values="skip")
+    assert result.trace is not None
+    scale = Scale(Window(0, result.trace.end, ""), 104, 1302)
+    written = texts(draw(result))
+    for one in (lane(row) for row in view.pipeline(result.arch, result.trace.rows) if row.core == 0):
+        names = lane_names(one, scale, lane_height(one), whole=True)
+        expected = {place: one.row.instructions[at] for place, at in enumerate(one.positions.tolist())}
+        before = ""
+        for place, instruction in expected.items():
+            own = next((found.text for found in names if found.place == place), "")
+            label = label_text(instruction.label) or view.moved(instruction)
+            assert own or label == before, (one.row.engine, place, label)  # neighbours of one tile may share its name
+            assert own.replace(" ", "").endswith(label.split(" ")[-1]) or not own
+            before = label
+        assert not Counter(found.text for found in names) - Counter(written), one.row.engine
+
+
+@pytest.mark.parametrize("name", SHORT)
+def test_no_text_of_a_short_run_lies_on_another(name: str) -> None:
+    canvas = draw(simulate(load(shipped_scenarios()[name]), values="skip"))
+    boxes = []
+    for shape in canvas.shapes:
+        if isinstance(shape, Text) and shape.anchor == "center" and shape.size <= style.SMALL:
+            across, down = advance(shape.text, shape.size) * 0.95, 0.7 * pixels(shape.size)
+            wide, high = (down, across) if shape.angle else (across, down)
+            boxes.append((shape.x - wide / 2, shape.x + wide / 2, shape.y - high / 2, shape.y + high / 2, shape.text))
+    for i, (left, right, top, bottom, text) in enumerate(boxes):
+        for other in boxes[:i]:
+            assert right <= other[0] or other[1] <= left or bottom <= other[2] or other[3] <= top, (text, other)
+
+
+def test_bars_of_overlapping_instructions_are_named() -> None:
+    result = simulate(load(shipped_scenarios()["neuron_gemm_tiled"]), values="skip")
+    found = texts(draw(result))
+    assert found.count("k0") + found.count("m0n0k0") + found.count("m0 n0 k0") >= 3  # DMA, PE
+    assert any(re.fullmatch(r"(load )?m\d ?n\d ?k\d", text) for text in found)
+    assert {"SBUF", "PSUM"} <= set(found)
+
+
+def test_busy_and_waits_of_a_parallel_row_do_not_add_up_to_more_than_all() -> None:
+    """They are shares of one time: a queue that waits beside a busy one does not count."""
+    result = simulate(load(shipped_scenarios()["neuron_gemm_tiled"]), values="skip")
+    trace, stats = result.trace, result.stats
+    assert trace is not None
+    assert stats is not None
+    for one in map(lane, trace.rows):
+        busy, waits = one.busy_and_waits(trace.end)
+        assert busy + waits <= trace.end
+    pe = next(lane(row) for row in trace.rows if row.engine == "PE")
+    busy, waits = pe.busy_and_waits(trace.end)
+    assert (round(100 * busy / trace.end), round(100 * waits / trace.end)) == (65, 31)
+    found = texts(draw(result))
+    assert "49 % waits" not in found
+    assert "31 % waits" in found
+
+
+def test_buffers_that_are_not_drawn_are_named() -> None:
+    found = texts(draw(simulate(load(shipped_scenarios()["hif4_512x128x512_l0c2"]), values="skip")))
+    note = next(text for text in found if text.startswith("buffers not drawn"))
+    assert note.endswith("L1 13 %, L0A 50 %, L0B 6 %, L0A_MX 100 %, L0B_MX 12 %")
 
 
 def test_the_title_says_what_was_run(split: Result) -> None:
