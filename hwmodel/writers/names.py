@@ -107,7 +107,7 @@ def lane_names(one: Lane, scale: Scale, height: float, *, whole: bool) -> list[N
     for place, index in enumerate(here.tolist()):
         instruction = one.row.instructions[int(one.positions[index])]
         x0, x1 = left[place], right[place]
-        name = inside(instruction, x1 - x0, height / count, turned=whole or count > 1)
+        name = inside(instruction, x1 - x0, height / count, turned=True)
         if name is not None:
             middle = (int(one.queue[index]) + 0.5) * height / count
             found.append(Name((x0 + x1) / 2, middle, *name, -1, 0.0, place))

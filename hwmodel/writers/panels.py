@@ -135,6 +135,9 @@ class Panel:
         draw_axis(
             self.canvas, layout.result.arch, layout.trace, self.window, (self.left, self.right), self.top, bottom, first
         )
+        if self.window.period is not None:
+            begin, stop = self.scale.x(np.array(self.window.period, np.int64)).tolist()
+            self.canvas.rects(begin, stop, self.top + 6, self.top + 9, style.INK)
         for item, (below, height) in zip(layout.items, layout.boxes, strict=True):
             top = self.top + below
             if isinstance(item, Lane):

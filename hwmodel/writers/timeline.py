@@ -10,7 +10,7 @@ from pathlib import Path
 
 from hwmodel.analysis.occupancy import Track
 from hwmodel.result import Result
-from hwmodel.trace import WAIT_INPUT, WAIT_SPACE
+from hwmodel.trace import WAIT_INPUT, WAIT_SPACE, Trace
 from hwmodel.writers import style, view
 from hwmodel.writers.canvas import Canvas, pixels, shortened
 from hwmodel.writers.facts import whole_percent
@@ -18,7 +18,7 @@ from hwmodel.writers.lanes import Lane, lane
 from hwmodel.writers.names import Scale, lane_names, levels
 from hwmodel.writers.panels import Layout, Panel, lane_height
 from hwmodel.writers.strip import draw_strip, strip_height
-from hwmodel.writers.windows import choose
+from hwmodel.writers.windows import Window, choose
 
 WIDTH = 1400
 LEFT, RIGHT, GAP = 104, 98, 34
@@ -55,7 +55,8 @@ def draw(result: Result) -> Canvas:
         items += [track for track in view.tracks(result) if track.core == core and _useful(track)]
     name_cores = len(shown) > 1
     margin = LEFT + 50 if name_cores else LEFT
-    windows = choose([one for one in items if isinstance(one, Lane) and one.row.core == shown[0]], trace.end)
+    bound = result.stats.bound if result.stats is not None else ""
+    windows = choose([one for one in items if isinstance(one, Lane) and one.row.core == shown[0]], trace.end, bound)
     long = len(windows) > 1
     bands = () if long else _bands(items, Scale(windows[0], margin, WIDTH - RIGHT))
     layout = Layout(result, items, name_cores, not long, bands)
@@ -72,7 +73,7 @@ def draw(result: Result) -> Canvas:
         left = margin + place * (width + GAP)
         panel = Panel(layout, canvas, window, left, left + width, body_top)
         panel.draw(first=place == 0, last=place == len(windows) - 1)
-        name = ": ".join(part for part in (window.name, "" if place else launch) if part)
+        name = ": ".join(part for part in (window.name, _period(trace, window), "" if place else launch) if part)
         canvas.text(left + width / 2, body_top - AXIS - 6, name, anchor="center", bold=True, colour=style.SOFT)
         if place:
             skipped = view.cycle(trace, window.start - windows[place - 1].end)
@@ -84,6 +85,12 @@ def draw(result: Result) -> Canvas:
     _title(result, canvas, shown, len(cores))
     _legend(layout, canvas)
     return canvas
+
+
+def _period(trace: Trace, window: Window) -> str:
+    if window.period is None:
+        return ""
+    return f"the bar is one period, {(window.period[1] - window.period[0]) / trace.ticks_per_cycle:,.0f} cycles"
 
 
 def _bands(items: list[Lane | Track], scale: Scale) -> tuple[int, ...]:

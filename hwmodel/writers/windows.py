@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from math import ceil
 from typing import NamedTuple
 
 import numpy as np
 
+from hwmodel.analysis.phases import BETTER, Steady, steady_state
 from hwmodel.writers.lanes import Lane
 
 MOST_SLICES = 80
@@ -13,6 +15,12 @@ MOST_SLICES = 80
 PANEL_SLICES = 36
 """Most slices of a row in one of three panels, where the period of the run does not ask for fewer."""
 LEAST_SLICES = 10
+MOST_SEEN = 2 * PANEL_SLICES
+"""Most slices of a row in a panel that shows a whole period."""
+WITH_MARGINS = 1.06
+"""Length of a stretch that shows a whole period, in periods."""
+MOST_DRAWN = 0.9
+"""A run of which three stretches would show this share is drawn whole."""
 LAUNCH_SHARE = 0.25
 """A launch that would take more than this share of the first window is left out of it."""
 
@@ -23,13 +31,17 @@ class Window(NamedTuple):
     start: int
     end: int
     name: str
+    period: tuple[int, int] | None = None
+    """Where the one period lies that the stretch is to show."""
 
 
-def choose(lanes: list[Lane], end: int) -> list[Window]:
+def choose(lanes: list[Lane], end: int, bound: str = "") -> list[Window]:
     """One window over all, or three of equal length: first tiles, one steady-state stretch, last tiles.
 
     ``lanes`` are the rows of a core in pipeline order. The length covers about two periods of the last unit (a period
-    is an output tile), as far as the busiest row stays readable. A long launch, in which nothing runs, is left out.
+    is an output tile), as far as the busiest row stays readable. The middle one shows a whole period of the steady
+    state that `explain` finds, which looks at the unit ``bound`` first, where a period is no longer than can be read.
+    A long launch, in which nothing runs, is left out.
     """
     launch = min((lane.begin for lane in lanes if len(lane.starts)), default=0)
     whole = [Window(_origin(launch, end - launch, end), end, "")]
@@ -42,11 +54,54 @@ def choose(lanes: list[Lane], end: int) -> list[Window]:
     length = min(max(2.2 * period, LEAST_SLICES * step), PANEL_SLICES * step)
     reach = 1.3 * (max((lane.begin for lane in lanes[:-1]), default=launch) - launch)
     length = int(max(length, min(reach, 2 * PANEL_SLICES * step), 1))
+    steady = repeating(lanes, bound)
+    if steady is not None:
+        least = ceil(WITH_MARGINS * steady.coverage / steady.periods)
+        for shown in dict.fromkeys((max(length, least), least)):
+            if found := _with_period(lanes, steady, shown, end):
+                return found
     first = _origin(launch, length, length)
-    if 3 * length >= 0.9 * (end - first):
+    if 3 * length >= MOST_DRAWN * (end - first):
         return whole
     anchor = int(last.starts[np.searchsorted(last.starts, end // 2).clip(max=len(last.starts) - 1)])
     start = min(max(anchor - length // 8, first + length), end - 2 * length)
+    return _three(first, start, length, end)
+
+
+def repeating(lanes: list[Lane], bound: str) -> Steady | None:
+    """The steady state that `hwmodel.analysis.phases` finds, with its fill; rows that cannot have a longer one are left
+    out.
+    """
+    best: Steady | None = None
+    rows = sorted((one.row for one in lanes), key=lambda row: row.parallel)
+    for row in sorted(rows, key=lambda row: row.unit != bound):
+        reach = row.starts[-1] - row.starts[0] if len(row.starts) else 0
+        if best is None or reach > BETTER * best.coverage:
+            found = steady_state(row)
+            if found is not None and (best is None or found.coverage > BETTER * best.coverage):
+                best = found
+    return best
+
+
+def _with_period(lanes: list[Lane], steady: Steady, length: int, end: int) -> list[Window]:
+    """Three windows, a whole period in the second; none where it has too many slices or the run is too short."""
+    period = steady.coverage / steady.periods
+    launch = min((lane.begin for lane in lanes if len(lane.starts)), default=0)
+    first = _origin(launch, length, length)
+    if 3 * length >= MOST_DRAWN * (end - first):
+        return []
+    for number in sorted(range(steady.periods), key=lambda number: abs(number - steady.periods // 2)):
+        begin = steady.start + int(number * period)
+        start = begin - int(min(period, length / 4) * (WITH_MARGINS - 1) / 2)
+        if not first + length <= start <= end - 2 * length:
+            continue
+        most = max(int(((lane.starts < start + length) & (lane.ends > start)).sum()) for lane in lanes)
+        shown = _three(first, start, length, end)
+        return [shown[0], shown[1]._replace(period=(begin, begin + int(period))), shown[2]] if most <= MOST_SEEN else []
+    return []
+
+
+def _three(first: int, start: int, length: int, end: int) -> list[Window]:
     return [
         Window(first, first + length, "beginning"),
         Window(start, start + length, "steady state"),
