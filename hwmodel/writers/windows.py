@@ -97,7 +97,11 @@ def _with_period(lanes: list[Lane], steady: Steady, length: int, end: int) -> li
             continue
         most = max(int(((lane.starts < start + length) & (lane.ends > start)).sum()) for lane in lanes)
         shown = _three(first, start, length, end)
-        return [shown[0], shown[1]._replace(period=(begin, begin + int(period))), shown[2]] if most <= MOST_SEEN else []
+        return (
+            [shown[0], shown[1]._replace(period=(begin, begin + int(period))), shown[2]]
+            if LEAST_SLICES <= most <= MOST_SEEN
+            else []
+        )
     return []
 
 

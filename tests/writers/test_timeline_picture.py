@@ -225,6 +225,15 @@ def test_the_steady_state_shows_a_whole_period_of_those_that_explain_finds(name:
         assert "15,907 cycles" in period
 
 
+def test_a_panel_of_a_short_period_shows_more_than_that() -> None:
+    """One instruction repeats every 522 of 91,345 cycles: of the beginning there would be one load to see."""
+    result = simulate(load(shipped_scenarios()["neuron_gemm_fully_blocked"]), values="skip")
+    assert result.trace is not None
+    lanes = [lane(row) for row in view.pipeline(result.arch, result.trace.rows)]
+    windows = choose(lanes, result.trace.end, "dma")
+    assert all((w.end - w.start) / result.trace.ticks_per_cycle > 10 * 522 for w in windows)
+
+
 def test_a_long_launch_is_left_out() -> None:
     """Nothing runs meanwhile: it would fill the window that is to show the first tiles."""
     launch = {"arch.launch_cycles": 20_000}
