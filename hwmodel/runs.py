@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 from dataclasses import replace
 from pathlib import Path
@@ -70,7 +71,30 @@ def read_summary(folder: Path) -> dict[str, object]:
             raise InputError(f"{folder}: incomplete run folder: result.json has no {name}")
         if not isinstance(document[name], kinds) or isinstance(document[name], bool):
             raise InputError(f"{path}: {name}: not what a run writes there")
+    _check_output(folder, document["values"].get("sha256"))
     return dict(document)
+
+
+def _check_output(folder: Path, sha256: object) -> None:
+    """InputError where the output that lies there is not the one that ``result.json`` is of."""
+    path = folder / WRITERS["out"].filename
+    if sha256 is None or not path.is_file():
+        return
+    with path.open("rb") as file:
+        found = hashlib.file_digest(file, "sha256").hexdigest()
+    if found != sha256:
+        raise InputError(
+            f"{folder}: incomplete run folder: {path.name} is cut short or changed, its sha256 is another one"
+        )
+
+
+def lacking(folder: Path) -> str:
+    """What a run folder does not hold, though it can be simulated again; empty where all is there."""
+    if not (folder / "result.json").is_file():
+        return f"no result.json in {folder}: simulated again, and compared with nothing"
+    if not (folder / WRITERS["trace"].filename).is_file():
+        return f"no trace in {folder}: its timing was simulated again, and the cycles are those of result.json"
+    return ""
 
 
 def load_scenario(folder: Path, summary: dict[str, object] | None) -> Scenario:

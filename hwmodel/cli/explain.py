@@ -43,8 +43,11 @@ def command(
     check_json(out, as_json=as_json)
     from hwmodel.config.resources import shown_path
     from hwmodel.explain import explain
+    from hwmodel.runs import lacking
 
     result, folder = _result(run, sets)
+    if folder is not None and (missing := lacking(folder)):
+        console.note(missing)
     explanation = explain(result, whatif=not no_whatif, progress=console.status)
     console.status("")
     target = None

@@ -44,10 +44,12 @@ def command(
             raise InputError(f"{run}: expected a run folder, but there is none; hwmodel run says where it wrote one")
         raise InputError(f"{run}: expected a run folder, not {'another folder' if run.is_dir() else 'a file'}")
     check_json(out, as_json=as_json)
-    from hwmodel.runs import load_folder
+    from hwmodel.runs import lacking, load_folder
 
-    result = load_folder(run)
+    result, missing = load_folder(run), lacking(run)
     files = _write(result, writer, out if out is not None else run / writer.filename)
+    if missing:
+        console.note(missing)
     if as_json:
         console.json({"schema_version": 1, "writer": writer.name, "files": [str(file) for file in files]})
     elif not quiet:

@@ -34,11 +34,12 @@ class Job:
     scenario: Scenario
     values: ValueMode
     summary: dict[str, Any] | None = None
+    note: str = ""
 
     @cached_property
     def key(self) -> str:
         """Names all that decides the entry but its label."""
-        return f"{self.scenario.hash()}-{self.values}-{_hash(self.summary)}"
+        return f"{self.scenario.hash()}-{self.values}-{_hash([self.summary, self.note])}"
 
 
 def job_of(name: str | Path, values: ValueMode, overrides: Any = None) -> Job:
@@ -47,11 +48,14 @@ def job_of(name: str | Path, values: ValueMode, overrides: Any = None) -> Job:
     if not is_run(path):
         scenario = load(name, overrides)
         return Job(scenario.name, scenario, values)
-    from hwmodel.runs import load_scenario, read_summary
+    from hwmodel.runs import lacking, load_scenario, read_summary
 
     if overrides:
         raise InputError(f"{name}: expected a scenario with --set, not a run folder")
-    summary = read_summary(path) if (path / "result.json").is_file() else None
+    if not (path / "result.json").is_file():
+        scenario = load_scenario(path, None)
+        return Job(scenario.name, scenario, values, note=lacking(path))
+    summary = read_summary(path)
     scenario = load_scenario(path, summary)
     return Job(scenario.name, scenario, values, summary)
 
@@ -74,7 +78,7 @@ def run_job(job: Job) -> Entry:
 
     inputs = inputs_of(job.scenario)
     if job.summary is None:
-        return entry_of(simulate(job.scenario, values=job.values), job.label, inputs)
+        return replace(entry_of(simulate(job.scenario, values=job.values), job.label, inputs), note=job.note)
     try:
         entry = entry_of(simulate(job.scenario, values="skip"), job.label, inputs)
     except HwmodelError as error:

@@ -123,6 +123,30 @@ def test_a_folder_that_has_lost_its_scenario(folder: Path, command: str, capsys:
     assert "incomplete run folder: scenario.resolved.yaml is missing" in one_line(capsys)
 
 
+@pytest.mark.parametrize("command", ["explain {}", "export {} --to html", "compare {} hif4_64x64x64 --write none"])
+def test_a_folder_whose_output_is_cut_short(folder: Path, command: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with (folder / "out.bin").open("r+b") as file:
+        file.truncate(10)
+    assert run(command.format(folder).split()) == 2
+    assert "incomplete run folder: out.bin is cut short or changed" in one_line(capsys)
+
+
+@pytest.mark.parametrize("command", ["explain {} --no-whatif", "export {} --to html"])
+def test_a_folder_without_a_trace_says_so(folder: Path, command: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(command.format(folder).split()) == 0
+    assert not capsys.readouterr().err
+    (folder / "trace.perfetto.json").unlink()
+    assert run(command.format(folder).split()) == 0
+    assert f"no trace in {folder}: its timing was simulated again" in one_line(capsys)
+
+
+@pytest.mark.parametrize("command", ["export {} --to html", "compare {} hif4_64x64x64 --write none"])
+def test_a_folder_without_a_result_says_so(folder: Path, command: str, capsys: pytest.CaptureFixture[str]) -> None:
+    (folder / "result.json").unlink()
+    assert run(command.format(folder).split()) == 0
+    assert f"no result.json in {folder}: simulated again" in one_line(capsys)
+
+
 def test_a_page_that_cannot_be_written(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (folder.parent / "file").write_text("")
     assert run(["explain", str(folder), "--html", "-o", str(folder.parent / "file" / "x.html")]) == 2
