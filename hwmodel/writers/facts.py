@@ -92,7 +92,7 @@ def tail(result: Result) -> Iterator[Fact]:
     moved = stats.gm_read_bytes + stats.gm_write_bytes
     intensity = f"; arithmetic intensity {2 * stats.macs / moved:,.1f} op/byte of both" if moved and stats.macs else ""
     read, written = view.size_text(stats.gm_read_bytes), view.size_text(stats.gm_write_bytes)
-    yield Fact("traffic", f"{read} read from GM, {written} written{intensity}")
+    yield Fact("traffic", f"{read} read from {view.memory_name(result.arch)}, {written} written{intensity}")
     peak = (
         f", {100 * stats.peak_fraction:.1f} % of the peak of {_count(stats.cores, 'core')}"
         if stats.peak_macs_per_cycle

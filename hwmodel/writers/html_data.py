@@ -99,6 +99,7 @@ def page_run(explanation: Explanation, columns: Columns) -> dict[str, Any]:
         "question": result.question,
         "problem": view.problem_text(result),
         "tiling": view.tiling_text(result),
+        "memory": view.memory_name(result.arch),
         "clock_mhz": float(result.arch.spec.clock_mhz),
         "ticks_per_cycle": trace.ticks_per_cycle,
         "end": trace.end,

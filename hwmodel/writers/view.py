@@ -81,6 +81,11 @@ def shape(instruction: Instruction) -> str:
     return next((f"{operand.rows} x {operand.cols}" for operand in instruction.writes), "")
 
 
+def memory_name(arch: Arch) -> str:
+    """What the memory outside the cores is called: HBM on Neuron machines, GM (global memory) on Ascend ones."""
+    return "HBM" if arch.spec.family == "neuron" else "GM"
+
+
 def by_engine(trace: Trace) -> dict[tuple[int, str], Row]:
     """Rows by core and engine."""
     return {(row.core, row.engine): row for row in trace.rows}

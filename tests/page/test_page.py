@@ -268,6 +268,43 @@ def test_several_results_share_one_axis(browser: Browser, tmp_path: Path) -> Non
     assert browser.problems == []
 
 
+def test_the_axis_ends_where_the_header_says_and_the_memory_has_its_own_name(browser: Browser, tmp_path: Path) -> None:
+    """The last cycle is used in part: it read 91,344 of 91,344 under a header of 91,345."""
+    result = simulate(load("neuron_gemm_fully_blocked"), values="skip")
+    assert result.cycles == 91_345
+    write_side_by_side([result], tmp_path / "neuron.html")
+    browser.open(tmp_path / "neuron.html")
+    browser.frame()
+    assert texts(browser, "#range") == [f"0 \u2013 {result.cycles:,} cycles ({result.cycles:,} of {result.cycles:,})"]
+    assert "read from HBM" in texts(browser, "#units p")[0]
+    assert "GM" not in texts(browser, "#units p")[0]
+    tracks = browser.run("page.timeline.layout.rows.filter(row => row.track).map(row => row.track.buffer)")
+    assert "sbuf" in tracks
+
+
+def test_tracks_of_all_buffers_are_as_high_as_these_are_full(browser: Browser, pages: Pages) -> None:
+    """L0A_MX was full and had no track, and 6 % of L0C were drawn as high as 100 %."""
+    browser.open(pages(10)[0])
+    browser.frame()
+    found = browser.run(
+        "page.timeline.layout.rows.filter(row => row.track).map(row => [row.track.buffer, "
+        "page.trackHeight(row.track, row.track.peak, 100), 100 * row.track.peak / row.track.capacity])"
+    )
+    heights = {buffer: (high, share) for buffer, high, share in found}
+    assert set(heights) == {"l1", "l0a", "l0b", "l0a_mx", "l0b_mx", "l0c"}
+    assert heights["l0a_mx"][0] == 100
+    assert all(high == pytest.approx(share) for high, share in heights.values())
+    assert browser.run("page.share(2, 1000) + page.share(0, 5) + page.share(60, 1000)") == "< 1 %0 %6 %"
+
+
+def test_stalls_are_listed_longest_first(browser: Browser, opened: Explanation) -> None:
+    """Idle time of 92.7 % stood below a wait of 1.3 %."""
+    cycles = browser.run("[...document.querySelectorAll('#stalls tbody tr')].map(row => row.children[3].textContent)")
+    numbers = [float(text.replace(",", "")) for text in cycles]
+    assert numbers == sorted(numbers, reverse=True)
+    assert "longest first" in texts(browser, "#stalls small")[0]
+
+
 def test_names_never_become_markup(browser: Browser, tmp_path: Path) -> None:
     evil = "x</script><script>document.title='bad'</script>"
     result = simulate(load("hif4_64x64x64", {"question": evil}), values="skip")

@@ -126,6 +126,12 @@ def test_summary_of_failures(split: Result) -> None:
     assert "not looked for in a run this long" in line_of(long, "hazards")
 
 
+def test_traffic_names_the_memory_of_the_machine(split: Result) -> None:
+    assert " read from GM, " in line_of(summary(split), "traffic")
+    neuron = simulate(load(shipped_scenarios()["neuron_matmult"]), values="skip")
+    assert " read from HBM, " in line_of(summary(neuron), "traffic")
+
+
 def test_summary_without_timing(quantized: Result) -> None:
     text = summary(quantized)
     assert "no timing model" in line_of(text, "time")

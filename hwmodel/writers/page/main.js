@@ -18,8 +18,10 @@ page.start = async function () {
     "comma and full stop step through instructions, Enter goes to the cause");
   timeline.onDraw = () => {
     const unit = timeline.inMicroseconds ? "\u00b5s" : "cycles", digits = timeline.inMicroseconds ? 2 : 0;
-    find("range").textContent = `${page.number(timeline.from, digits)} \u2013 ${page.number(timeline.to, digits)} ${unit}` +
-      ` (${page.number(timeline.to - timeline.from, digits)} of ${page.number(timeline.end, digits)})`;
+    // The last cycle counts as a whole one, as in the header, however little of it is used.
+    const whole = value => page.number(timeline.inMicroseconds ? value : value >= timeline.end ? Math.ceil(value) : Math.round(value), digits);
+    const span = timeline.to - timeline.from;
+    find("range").textContent = `${whole(timeline.from)} \u2013 ${whole(timeline.to)} ${unit} (${whole(span)} of ${whole(timeline.end)})`;
   };
 
   const panels = () => {

@@ -77,7 +77,7 @@ page.unitsPanel = function (run, colours) {
   document.getElementById("units").replaceChildren(
     page.heading("Units", `${means}busy + waits + idle = ${page.exact(result.cycles)} cycles`),
     page.table("", [["unit"], ["busy", 1], ["waits for input", 1], ["waits for space", 1], ["idle", 1], ["alone", 1], ["busy share", 1]], rows),
-    page.make("p", {class: "soft"}, "read from GM ", page.figure("span", "traffic.gm_read_bytes", result.traffic.gm_read_bytes, {class: ""}), " bytes, written ",
+    page.make("p", {class: "soft"}, `read from ${run.memory} `, page.figure("span", "traffic.gm_read_bytes", result.traffic.gm_read_bytes, {class: ""}), " bytes, written ",
       page.figure("span", "traffic.gm_write_bytes", result.traffic.gm_write_bytes, {class: ""}), " bytes; ",
       page.figure("span", "work.macs", result.work.macs, {class: ""}), " multiply-adds, ",
       page.figure("span", "work.tflops", result.work.tflops, {class: ""}), " Tflop/s"));
@@ -85,7 +85,7 @@ page.unitsPanel = function (run, colours) {
 
 page.stallsPanel = function (run, colours, timeline, hover) {
   const all = Object.entries(run.explanation.stalls).flatMap(([unit, one]) => one.causes.map(cause => ({...cause, unit})));
-  all.sort((a, b) => (a.kind === "idle") - (b.kind === "idle") || b.cycles - a.cycles);
+  all.sort((a, b) => b.cycles - a.cycles);
   const words = {wait_input: "waits for input", wait_space: "waits for space", idle: "idle"};
   const jump = place => page.make("button", {
     type: "button", title: `cycle ${page.number(place.start_cycle)}`,
@@ -117,7 +117,7 @@ page.stallsPanel = function (run, colours, timeline, hover) {
     .map(([unit, one]) => one.slowdown_inside_busy ? `${unit}: ${page.exact(one.slowdown_cycles)} of its busy cycles are slow-down (${one.slowdown_on})` :
       `${unit}: its overlapping instructions took ${page.exact(one.slowdown_cycles)} cycles longer than alone, in sum (${one.slowdown_on})`);
   document.getElementById("stalls").replaceChildren(
-    page.heading("Stalls", "every cycle of every unit that is not busy has one cause; they add up to 100 %"),
+    page.heading("Stalls", "every cycle of every unit that is not busy has one cause; they add up to 100 %; longest first, of all units"),
     page.table("", columns, rows), ...(more ? [more] : []),
     ...(slow.length ? [page.make("p", {class: "soft"}, slow.join("; "))] : []));
 };

@@ -3,9 +3,8 @@
 
 page.sizes = {gutter: 176, right: 14, axis: 40, head: 26, lane: 32, thin: 13, gap: 6, track: 38, core: 20};
 
-/** Buffers worth a row: the accumulators, and those that are reused and once hold a good part of their capacity. */
-page.usefulTrack = track =>
-  ["l0c", "psum"].includes(track.buffer) || (!track.buffer.endsWith("_mx") && track.peak >= 0.02 * track.capacity);
+/** Buffers worth a row: the accumulators, the shared memory of a NeuronCore, and those that once hold some of their capacity. */
+page.usefulTrack = track => ["l0c", "psum", "sbuf"].includes(track.buffer) || track.peak >= 0.02 * track.capacity;
 
 /** Rows with their place (y, height), and the height of all of them. */
 page.layout = function (runs) {

@@ -9,6 +9,9 @@ page.exact = value => Number(value).toLocaleString("en-US", {maximumFractionDigi
 
 page.percent = (part, whole = 1, digits = 1) => whole ? `${(100 * part / whole).toFixed(digits)} %` : "0 %";
 
+/** `12 %`; what is there but rounds to nothing is `< 1 %`. */
+page.share = (part, whole) => part > 0 && part < 0.01 * whole ? "< 1 %" : page.percent(part, whole, 0);
+
 page.bytes = function (size) {
   const units = ["bytes", "KiB", "MiB", "GiB", "TiB"];
   let unit = 0;

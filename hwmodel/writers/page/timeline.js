@@ -468,7 +468,7 @@ page.Timeline = class {
       const next = i + 1 < last ? ticks[i + 1] * scale + shift : end;
       most = Math.max(most, used[i]);
       if (next - x < 0.8 && i + 1 < last) continue;  // several changes in a pixel: the largest one is drawn
-      const top = bottom - most / track.peak * (height - 2);
+      const top = bottom - page.trackHeight(track, most, height - 2);
       pen.lineTo(x, top);
       pen.lineTo(next, top);
       x = next;
@@ -489,8 +489,8 @@ page.Timeline = class {
     pen.fillStyle = this.colours.soft;
     pen.textAlign = "right";
     pen.textBaseline = "top";
-    pen.fillText(page.bytes(track.peak), stop - 4, y + 4);
-    const peak = page.percent(track.peak, track.capacity, 0);
+    const peak = page.share(track.peak, track.capacity);
+    pen.fillText(`peak ${page.bytes(track.peak)}, ${peak}`, stop - 4, y + 4);
     const parts = track.partitions > 1 ? ` \u00d7 ${track.partitions}` : "";
     this.gutter(pen, y, height, track.buffer.toUpperCase(), page.bytes(track.capacity) + parts, peak);
   }
@@ -635,6 +635,9 @@ page.Timeline = class {
     return {row, tick, lane, place: -1};
   }
 };
+
+/** Pixels that `used` bytes of a buffer are high: a track is as high as the buffer is large, and what is there is seen. */
+page.trackHeight = (track, used, height) => used > 0 ? Math.max(1.5, used / track.capacity * height) : 0;
 
 /** The first of several texts that fits, else the last one cut short; names of one or two letters are not cut. */
 page.fitting = function (pen, texts, width) {
