@@ -3,8 +3,11 @@
 ``pytest tests/test_readme.py --rewrite-golden`` writes the output that README.md shows and draws its picture.
 """
 
+# ``env=dict(os.environ)``: readline, which pytest imports, leaves COLUMNS where children see it and Python does not.
+
 from __future__ import annotations
 
+import os
 import re
 import shutil
 import subprocess
@@ -56,7 +59,9 @@ def _rewrite(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFa
         return
     folder = tmp_path_factory.mktemp("shown")
     shutil.copytree(ROOT / "scenarios", folder / "scenarios")
-    done = subprocess.run([HWMODEL, "run", SCENARIO], cwd=folder, capture_output=True, text=True, check=True)
+    done = subprocess.run(
+        [HWMODEL, "run", SCENARIO], cwd=folder, env=dict(os.environ), capture_output=True, text=True, check=True
+    )
     head, rest = text().split(BEGIN)
     output = f"\n\n```text\n{done.stdout.rstrip()}\n```\n\n"
     README.write_text(head + BEGIN + output + END + rest.split(END)[1], encoding="utf-8")
@@ -82,7 +87,12 @@ def copy(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def bash(command: str, folder: Path) -> str:
     done = subprocess.run(
-        ["bash", "-euo", "pipefail", "-c", command], cwd=folder, capture_output=True, text=True, check=False
+        ["bash", "-euo", "pipefail", "-c", command],
+        cwd=folder,
+        env=dict(os.environ),
+        capture_output=True,
+        text=True,
+        check=False,
     )
     assert done.returncode == 0, f"{command}\n{done.stdout}\n{done.stderr}"
     return done.stdout
@@ -120,7 +130,12 @@ def test_the_gate_calls_exactly_the_command_of_the_tests() -> None:
 def test_the_output_shown_is_that_of_today() -> None:
     """Quick: without a new environment. The numbers of the README are written by the tool."""
     done = subprocess.run(
-        [HWMODEL, "run", SCENARIO, "--write", "none"], cwd=ROOT, capture_output=True, text=True, check=True
+        [HWMODEL, "run", SCENARIO, "--write", "none"],
+        cwd=ROOT,
+        env=dict(os.environ),
+        capture_output=True,
+        text=True,
+        check=True,
     )
     lines = shown().splitlines()
     assert done.stdout.splitlines() == lines[:-1]

@@ -13,6 +13,7 @@ from browser import Browser, texts
 from hwmodel.experiment import simulate
 from hwmodel.explain import Explanation
 from hwmodel.scenario import load
+from hwmodel.writers.facts import whole_percent
 from hwmodel.writers.html import write_side_by_side
 
 Pages = Callable[[int], tuple[Path, Explanation]]
@@ -294,7 +295,12 @@ def test_tracks_of_all_buffers_are_as_high_as_these_are_full(browser: Browser, p
     assert set(heights) == {"l1", "l0a", "l0b", "l0a_mx", "l0b_mx", "l0c"}
     assert heights["l0a_mx"][0] == 100
     assert all(high == pytest.approx(share) for high, share in heights.values())
-    assert browser.run("page.share(2, 1000) + page.share(0, 5) + page.share(60, 1000)") == "< 1 %0 %6 %"
+    shares = browser.run("[[2, 1000], [0, 5], [60, 1000], [125, 1000], [135, 1000]].map(pair => page.share(...pair))")
+    assert (
+        shares
+        == [whole_percent(part, 1000) for part in (2, 0, 60, 125, 135)]
+        == ["< 1 %", "0 %", "6 %", "12 %", "14 %"]
+    )
 
 
 def test_stalls_are_listed_longest_first(browser: Browser, opened: Explanation) -> None:

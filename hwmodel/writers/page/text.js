@@ -9,8 +9,12 @@ page.exact = value => Number(value).toLocaleString("en-US", {maximumFractionDigi
 
 page.percent = (part, whole = 1, digits = 1) => whole ? `${(100 * part / whole).toFixed(digits)} %` : "0 %";
 
-/** `12 %`; what is there but rounds to nothing is `< 1 %`. */
-page.share = (part, whole) => part > 0 && part < 0.01 * whole ? "< 1 %" : page.percent(part, whole, 0);
+/** `12 %`; what is there but rounds to nothing is `< 1 %`. Halves go to the even number, as in the summary of a run. */
+page.share = function (part, whole) {
+  if (part > 0 && part < 0.01 * whole) return "< 1 %";
+  const share = 100 * part / whole;
+  return `${share % 1 === 0.5 ? 2 * Math.round(share / 2) : Math.round(share)} %`;
+};
 
 page.bytes = function (size) {
   const units = ["bytes", "KiB", "MiB", "GiB", "TiB"];
