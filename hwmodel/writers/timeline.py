@@ -88,9 +88,10 @@ def draw(result: Result) -> Canvas:
 
 
 def _period(trace: Trace, window: Window) -> str:
-    if window.period is None:
-        return ""
-    return f"the bar is one period, {(window.period[1] - window.period[0]) / trace.ticks_per_cycle:,.0f} cycles"
+    scale = trace.ticks_per_cycle
+    if window.period is not None:
+        return f"the bar is one period, {(window.period[1] - window.period[0]) / scale:,.0f} cycles"
+    return f"part of a period of {window.part_of / scale:,.0f} cycles" if window.part_of else ""
 
 
 def _bands(items: list[Lane | Track], scale: Scale) -> tuple[int, ...]:

@@ -33,6 +33,8 @@ class Window(NamedTuple):
     name: str
     period: tuple[int, int] | None = None
     """Where the one period lies that the stretch is to show."""
+    part_of: int = 0
+    """Length of the period that the stretch is a part of, where it is too short for a whole one."""
 
 
 def choose(lanes: list[Lane], end: int, bound: str = "") -> list[Window]:
@@ -65,7 +67,9 @@ def choose(lanes: list[Lane], end: int, bound: str = "") -> list[Window]:
         return whole
     anchor = int(last.starts[np.searchsorted(last.starts, end // 2).clip(max=len(last.starts) - 1)])
     start = min(max(anchor - length // 8, first + length), end - 2 * length)
-    return _three(first, start, length, end)
+    three = _three(first, start, length, end)
+    whole_period = steady.coverage // steady.periods if steady is not None else 0
+    return [three[0], three[1]._replace(part_of=whole_period if whole_period > length else 0), three[2]]
 
 
 def repeating(lanes: list[Lane], bound: str) -> Steady | None:

@@ -26,7 +26,7 @@ from hwmodel.writers.lanes import lane
 from hwmodel.writers.names import Scale, lane_names
 from hwmodel.writers.panels import lane_height
 from hwmodel.writers.timeline import draw
-from hwmodel.writers.windows import MOST_SLICES, PANEL_SLICES, Window, choose
+from hwmodel.writers.windows import MOST_SLICES, PANEL_SLICES, Window, choose, repeating
 
 
 def texts(canvas: Canvas) -> list[str]:
@@ -223,6 +223,20 @@ def test_the_steady_state_shows_a_whole_period_of_those_that_explain_finds(name:
     assert period in texts(draw(result))
     if name.endswith("a3_gemm_1536"):
         assert "15,907 cycles" in period
+
+
+def test_a_period_too_long_to_be_drawn_is_named() -> None:
+    """218,213 cycles with hundreds of tiles: the panel shows a part, and says of what."""
+    long = simulate(load(shipped_scenarios()["silicon/a3_gemm_6144"]), values="skip")
+    assert long.trace is not None
+    assert long.stats is not None
+    lanes = [lane(row) for row in view.pipeline(long.arch, long.trace.rows)]
+    steady = repeating(lanes, long.stats.bound)
+    assert steady is not None
+    middle = choose(lanes, long.trace.end, long.stats.bound)[1]
+    assert middle.period is None
+    assert middle.part_of == steady.coverage // steady.periods > middle.end - middle.start
+    assert f"steady state: part of a period of {middle.part_of:,} cycles" in texts(draw(long))
 
 
 def test_a_panel_of_a_short_period_shows_more_than_that() -> None:
