@@ -90,7 +90,7 @@ def _bars(found: Comparison, canvas: Canvas, top: float) -> None:
     clock = "cycles" if found.one_clock else "time (µs)"
     groups: list[tuple[str, Callable[[Entry], float | None], Callable[[Entry, float], str]]] = [
         (clock, lambda e: e.cycles if found.one_clock else e.time_us, lambda e, v: _time(found, e, v)),
-        ("read and written in GM", _traffic, lambda _e, v: size_text(v)),
+        (f"read and written in {_memory(found)}", _traffic, lambda _e, v: size_text(v)),
         ("multiply-adds, of the cores' peak", _peak, lambda _e, v: f"{100 * v:.1f} %"),
     ]
     times = {entry.label: found.ratio(entry) or 1.0 for entry in found.entries}
@@ -301,7 +301,17 @@ def _use(found: Comparison) -> Table:
         shares = [_percent(entry.units[name]["utilization"]) if name in entry.units else "" for name in found.units]
         moved = [size_text(traffic["gm_read_bytes"]), size_text(traffic["gm_write_bytes"])]
         rows.append([entry.label, *shares, *moved])
-    return ["run", *(f"{name} busy" for name in found.units), "GM read", "GM written"], rows
+    return [
+        "run",
+        *(f"{name} busy" for name in found.units),
+        f"{_memory(found)} read",
+        f"{_memory(found)} written",
+    ], rows
+
+
+def _memory(found: Comparison) -> str:
+    """What all runs call the memory outside the cores: HBM where all have an SBUF, GM otherwise."""
+    return "HBM" if found.entries and all("sbuf" in entry.capacity for entry in found.entries) else "GM"
 
 
 def _peaks(found: Comparison) -> Table:

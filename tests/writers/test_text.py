@@ -14,7 +14,10 @@ from hwmodel.config.resources import shipped_scenarios
 from hwmodel.experiment import simulate
 from hwmodel.result import Expectation, Result, Values
 from hwmodel.scenario import load
+from hwmodel.study.compare import comparison, entry_of
 from hwmodel.writers import facts, view, writer
+from hwmodel.writers.canvas import Text
+from hwmodel.writers.comparison import draw
 from hwmodel.writers.text import WIDTH, summary, timeline_text
 
 
@@ -130,6 +133,13 @@ def test_traffic_names_the_memory_of_the_machine(split: Result) -> None:
     assert " read from GM, " in line_of(summary(split), "traffic")
     neuron = simulate(load(shipped_scenarios()["neuron_matmult"]), values="skip")
     assert " read from HBM, " in line_of(summary(neuron), "traffic")
+
+
+def test_a_comparison_names_the_memory_of_its_machines(split: Result) -> None:
+    neuron = simulate(load(shipped_scenarios()["neuron_matmult"]), values="skip")
+    for results, name in (([split, split], "GM"), ([neuron, neuron], "HBM"), ([split, neuron], "GM")):
+        canvas = draw(comparison([entry_of(result) for result in results]))
+        assert f"read and written in {name}" in [shape.text for shape in canvas.shapes if isinstance(shape, Text)]
 
 
 def test_summary_without_timing(quantized: Result) -> None:
