@@ -38,6 +38,8 @@ class Listing:
     memory: Callable[[], dict[str, Array]]
     expected: Callable[[], dict[str, Array]]
     found: Callable[[dict[str, Array], Any], dict[str, Array]]
+    written: frozenset[str]
+    """Tensors that some instruction writes; the others are inputs that only must not change."""
     operands: tuple[str, str] | None = None
     order: str = "seq"
 

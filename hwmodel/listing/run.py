@@ -48,7 +48,7 @@ def run(
     if memory is not None:
         found = listing.found(memory, machine.storages[0])
         outputs = _outputs(listing.outputs, found)
-        verdict = _compare(found, listing.expected(), listing.order, outputs)
+        verdict = _compare(found, listing, outputs)
         failures += _against_golden(golden, outputs)
     peak = 0 if listing.operands is None else scenario.arch.peak_macs_per_cycle(*listing.operands)
     result = Result(
@@ -86,15 +86,16 @@ def _out_dtype(outputs: tuple[Output, ...]) -> str:
     return (outputs[0].element or "uint8") if outputs else "uint8"
 
 
-def _compare(found: dict[str, Array], expected: dict[str, Array], order: str, outputs: dict[str, Array]) -> Values:
-    """Every tensor at the end, bit for bit."""
+def _compare(found: dict[str, Array], listing: Listing, outputs: dict[str, Array]) -> Values:
+    """Every tensor at the end, bit for bit; elements are those of what was written, or changed all the same."""
+    expected = listing.expected()
     elements = mismatches = 0
     first = ""
     for name, array in found.items():
         wanted = expected[name].view(array.dtype) if expected[name].dtype != array.dtype else expected[name]
         different = array != wanted
         count = int(np.count_nonzero(different))
-        elements += int(array.size)
+        elements += int(array.size) if name in listing.written or count else 0
         mismatches += count
         if count and not first:
             where = tuple(int(index) for index in np.unravel_index(int(np.argmax(different)), different.shape))
@@ -102,7 +103,7 @@ def _compare(found: dict[str, Array], expected: dict[str, Array], order: str, ou
             place = ", ".join(str(index) for index in where)
             first = f"{name}[{place}] is 0x{int(array[where]):0{digits}X}, expected 0x{int(wanted[where]):0{digits}X}"
     digest = hashlib.sha256(np.ascontiguousarray(outputs["out"]).data).hexdigest() if "out" in outputs else None
-    return Values("mismatch" if mismatches else "bit_exact", order, elements, mismatches, first, digest)
+    return Values("mismatch" if mismatches else "bit_exact", listing.order, elements, mismatches, first, digest)
 
 
 def read_golden(scenario: Scenario, listing: Listing) -> dict[str, Array]:

@@ -68,3 +68,8 @@ def test_the_loops_differ_in_time_and_share_their_bits() -> None:
 def test_the_large_loops_take_their_cycles(kind: str) -> None:
     result = run(prepare(load(SCENARIOS / "large" / f"neuron_gemm_large_{kind}.yaml")), values="skip")
     assert result.expect.status == "met"
+
+
+def test_elements_are_those_that_a_program_writes() -> None:
+    """Four banks of 128 x 128 and the 128 x 512 output; the source and the identity are inputs."""
+    assert outcome("neuron_transpose").values.elements == 4 * 128 * 128 + 128 * 512

@@ -60,6 +60,7 @@ def read(scenario: Any) -> Listing:
         memory=memory,
         expected=expected,
         found=lambda gm, _storage: gm,
+        written=frozenset(written),
         operands=(multiplied[0].a, multiplied[0].b) if multiplied else None,
         order=f"{scenario.accumulate.order}, instruction by instruction",
     )

@@ -87,6 +87,7 @@ def read(scenario: Any) -> Listing:
         memory=memory,
         expected=expected,
         found=found,
+        written=frozenset(written),
         operands=(multiplied[0].a, multiplied[0].b) if multiplied else None,
         order="seq, instruction by instruction",
     )
