@@ -32,6 +32,10 @@ LEVEL, MOST_LEVELS = 11, 4
 SIDES = ((0.0,), (0.0, -1.0, 1.0), (-1.0, 0.0, 1.0), (-1.0,))
 """Where names may stand at their stems, in the order in which it is tried: -1 ends there, 0 is centred, 1 begins."""
 STEM_MARGIN = 2
+CLEARANCES = (1.0, -1.0)
+"""Pixels between a name and the stem of another, the second where there is no room for the first."""
+MOST_NEAR = 24
+"""Names and bars that a name may meet: so many before it."""
 TOGETHER = 30
 """Neighbouring narrow bars of one name share it where they are not further apart."""
 
@@ -137,12 +141,20 @@ def _above(narrow: list[tuple[int, float, float, Instruction]], scale: Scale) ->
         else:
             groups.append((place, x0, x1, texts))
         before = place
-    tries = [_placed(groups, scale, sides, clear) for sides in SIDES for clear in (False, True)]
+    tries: list[list[Name]] = []
+    for clearance, sides, clear in product(CLEARANCES, SIDES, (False, True)):
+        tries.append(_placed(groups, scale, sides, clear, clearance))
+        if levels(tries[-1]) <= 1 and [name.text for name in tries[-1]] == [texts[0] for *_, texts in groups]:
+            break
     return min(tries, key=lambda names: (-len(names), -sum(len(name.text) for name in names), levels(names)))
 
 
 def _placed(
-    groups: list[tuple[int, float, float, list[str]]], scale: Scale, sides: tuple[float, ...], clear: bool
+    groups: list[tuple[int, float, float, list[str]]],
+    scale: Scale,
+    sides: tuple[float, ...],
+    clear: bool,
+    clearance: float,
 ) -> list[Name]:
     """Names placed from left to right, each on the first level and ``sides`` of its stem where there is room.
 
@@ -151,26 +163,43 @@ def _placed(
     stems = [(x0 + x1) / 2 for _, x0, x1, _ in groups]
     placed: list[tuple[float, float, int, float]] = []
     found: list[Name] = []
-    for place, x0, x1, texts in groups:
-        stem = (x0 + x1) / 2
-        for text, level, side in product(texts, range(MOST_LEVELS), sides):
+    for number, (place, _, _, texts) in enumerate(groups):
+        stem = stems[number]
+        near = placed[-MOST_NEAR:]
+        beside = [other for other in stems[max(number - MOST_NEAR, 0) : number + MOST_NEAR] if other != stem]
+        for text, level in product(texts, range(MOST_LEVELS)):
             half = advance(text, TINY) / 2 + 2
-            x = min(max(stem + side * (half - STEM_MARGIN), scale.left + half), scale.right - half)
-            over = any(x - half - 1 < other < x + half + 1 for other in stems if other != stem)
-            if clear and level == 0 and over:
-                continue
-            if not any(_meets(x, half, level, stem, other) for other in placed):
+            places = (stem + side * (half - STEM_MARGIN) for side in sides)
+            spans = ((x - half, x + half) for x in places if scale.left + half <= x <= scale.right - half)
+            bars = beside if clear and level == 0 else []
+            span = next((span for span in spans if _free(span, level, stem, near, bars, clearance)), None)
+            if span is not None:
+                x = sum(span) / 2
                 placed.append((x - half, x + half, level, stem))
                 found.append(Name(x, -6.0 - LEVEL * level, text, TINY, 0, level, stem, place))
                 break
     return found
 
 
-def _meets(x: float, half: float, level: int, stem: float, other: tuple[float, float, int, float]) -> bool:
-    """Whether a name or its stem would touch another name or stem."""
-    begin, end, its_level, its_stem = other
-    if its_level == level:
-        return x - half < end and begin < x + half
-    if its_level < level:
-        return begin - 1 < stem < end + 1
-    return x - half - 1 < its_stem < x + half + 1
+def _free(
+    span: tuple[float, float],
+    level: int,
+    stem: float,
+    near: list[tuple[float, float, int, float]],
+    bars: list[float],
+    clearance: float,
+) -> bool:
+    """Whether a name over ``span`` stands over none of ``bars``, and it and its stem touch no other name or stem."""
+    low, high = span
+    if any(low - clearance < bar < high + clearance for bar in bars):
+        return False
+    for begin, end, its_level, its_stem in near:
+        if its_level == level:
+            if low < end and begin < high:
+                return False
+        elif its_level < level:
+            if begin - clearance < stem < end + clearance:
+                return False
+        elif low - clearance < its_stem < high + clearance:
+            return False
+    return True

@@ -60,7 +60,7 @@ def test_no_name_of_a_tile_lies_on_another(name: str) -> None:
 SHORT = ["hif4_64x64x64", "hif4_512x128x512", "hif4_512x128x512_l0c2", "blocked_remainders"]
 
 
-@pytest.mark.parametrize("name", [*SHORT, "neuron_transpose", "program_ascend_hif4"])
+@pytest.mark.parametrize("name", [*SHORT, "neuron_transpose", "neuron_gemm_mx", "program_ascend_hif4"])
 def test_every_tile_of_a_short_run_has_its_name(name: str) -> None:
     """Narrow bars had none: on the Cube's row of hif4_512x128x512_l0c2 not one tile was named."""
     result = simulate(load(shipped_scenarios()[name]), values="skip")
