@@ -46,6 +46,7 @@ def matmul(
       of a shorter product gives the bits of one long product.
     * ``group``: exact within each run of ``group`` of k, rounded once, runs added in fp32, ascending, from ``acc``.
       ``group`` defaults to the run over which both operands' scales are constant; without scales it must be given.
+      The other orders have no runs and take no notice of it.
     * ``f64``: k ascending in float64 from ``acc``, one rounding.
     * ``blas``: what this numpy's BLAS does, then + ``acc``; the only order whose bits may differ between machines.
 
