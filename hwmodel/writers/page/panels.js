@@ -115,7 +115,7 @@ page.stallsPanel = function (run, colours, timeline, hover) {
   }}, `Show all ${rows.length}`) : null;
   const slow = Object.entries(run.explanation.stalls).filter(([, one]) => one.slowdown_cycles > 0)
     .map(([unit, one]) => one.slowdown_inside_busy ? `${unit}: ${page.exact(one.slowdown_cycles)} of its busy cycles are slow-down (${one.slowdown_on})` :
-      `${unit}: its overlapping instructions took ${page.exact(one.slowdown_cycles)} cycles longer than alone, in sum (${one.slowdown_on})`);
+      `${unit}: its overlapping instructions took ${page.number(one.slowdown_cycles)} cycles longer than alone, in sum (${one.slowdown_on})`);
   document.getElementById("stalls").replaceChildren(
     page.heading("Stalls", "every cycle of every unit that is not busy has one cause; they add up to 100 %; longest first, of all units"),
     page.table("", columns, rows), ...(more ? [more] : []),

@@ -492,7 +492,7 @@ page.Timeline = class {
     const peak = page.share(track.peak, track.capacity);
     pen.fillText(`peak ${page.bytes(track.peak)}, ${peak}`, stop - 4, y + 4);
     const parts = track.partitions > 1 ? ` \u00d7 ${track.partitions}` : "";
-    this.gutter(pen, y, height, track.buffer.toUpperCase(), page.bytes(track.capacity) + parts, peak);
+    this.gutter(pen, y, height, track.buffer.toUpperCase(), page.bytes(track.capacity) + parts);
   }
 
   drawSelected(pen, top) {
