@@ -78,11 +78,12 @@ class InOrderEngine:
         since = int(env.now)
         event = Event(env)
         counter.wait(self.row.instructions[position].number, at_least, event)
-        self.waiting_for = f"flag {counter.name}"
+        cause = f"{'semaphore' if at_least else 'flag'} {counter.name}"
+        self.waiting_for = cause
         yield event
         self.waiting_for = ""
         if env.now > since:
-            self._stalled(since, position, f"flag {counter.name}", counter.by, counter.by_position)
+            self._stalled(since, position, cause, counter.by, counter.by_position)
 
     def _acquire(self, request: Request) -> Generator[Event, Any, None]:
         """Wait until the banks of a refused request are granted."""

@@ -263,7 +263,7 @@ def test_a_deadlock_says_who_waits_for_what_before_which_instruction() -> None:
     bench.run()
     assert bench.engines["load"].process.is_alive
     assert bench.engines["load"].describe() == "core 0 load waits for flag never before instruction 1 (load)"
-    assert bench.engines["move"].describe() == "core 0 move waits for flag sem before instruction 2 (move)"
+    assert bench.engines["move"].describe() == "core 0 move waits for semaphore sem before instruction 2 (move)"
 
 
 def test_an_error_in_a_unit_comes_out_as_it_is() -> None:
