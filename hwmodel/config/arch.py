@@ -45,7 +45,7 @@ def load_arch(
         stated = override._replace(value=state(override.value, OVERRIDE))
         data, places = apply(ArchSpec, data, stated, places, inside=ARCH)
     values, sources = take_apart(data, places)
-    spec = validate(ArchSpec, values, places)
+    spec = validate(ArchSpec, values, places, beside=("base",))
     _check(spec, places)
     return Arch(spec, _all_sources(spec, sources))
 
@@ -89,6 +89,10 @@ def _over_base(
     data: dict[str, Any], folder: Path, positions: Positions, seen: tuple[Path, ...]
 ) -> tuple[Any, Positions]:
     if "base" not in data:
+        absent = [key for key, field in ArchSpec.model_fields.items() if field.is_required() and key not in data]
+        if len(absent) > 1:
+            problem = f"expected the machine that this one changes, or a whole one, not one without {', '.join(absent)}"
+            raise positions.error(("base",), problem, missing=True)
         return state(data, UNSTATED), positions
     name = data["base"]
     if not isinstance(name, str):

@@ -120,12 +120,16 @@ def strip(data: Any) -> Any:
 
 
 BAD = [
-    ("name: x", "", "family: expected a value, but it is missing"),
+    ("name: x", "", "base: expected the machine that this one changes, or a whole one, not one without family, "),
+    ("units: {tload: {bytes_per_cycle: 20}}", "", "base: expected the machine that this one changes"),
+    ("extends: ascend_a5", "", "base: expected the machine that this one changes"),
+    ("bases: ascend_a6\nfamily: ascend", "", "base: expected the machine that this one changes"),
     ("base: ascend_a66", ":1", "base: unknown arch 'ascend_a66', did you mean 'ascend_a6'?"),
     ("base: [1]", ":1", "base: expected the name or path of a machine, not [1]"),
     ("base: ./no.yaml", ":1", "base: expected an arch file, but there is none at"),
     ("base: ascend_a6\ncore: 3", ":2", "core: expected one of"),
     ("base: ascend_a6\ncore: 3", ":2", "did you mean 'cores'?"),
+    ("base: ascend_a6\nextends: ascend_a5", ":2", "features, base, not 'extends'"),
     ("base: ascend_a6\ncores: 0", ":2", "cores: expected a number greater than 0, not 0"),
     ("base: ascend_a6\ncores: 1.5", ":2", "cores: expected an integer, not 1.5"),
     ("base: ascend_a6\nclock_mhz: fast", ":2", "clock_mhz: expected a number, not 'fast'"),
