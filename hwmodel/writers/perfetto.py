@@ -144,6 +144,7 @@ class _Arrows:
     def _arrow(self, core: int, name: str, kind: str, tids: tuple[int, int], at: tuple[int, int, int]) -> Iterator[str]:
         self.count += 1
         begin, end, head = at
+        end = max(begin, min(end, head))  # a flag may be set, or a race begin, before its producer ends
         tail = (begin + end) // 2 if end - begin >= 8 else begin
         us = self.clock.us
         rest = f'"pid":{core + 1},"cat":"{kind}","name":{encode(name)},"id":{self.count}'

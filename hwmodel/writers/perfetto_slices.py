@@ -84,6 +84,7 @@ class FullSlices:
         pid = row.core + 1
         threads = queues(row)
         before: Span | None = None
+        waited: dict[int, Span] = {}
         for span in view.row_spans(row, self.trace.end):
             start, end, kind, position, *_ = span
             if kind != IDLE:
@@ -93,12 +94,15 @@ class FullSlices:
                 cycles = f'"start_cycle":{begin},"end_cycle":{stop},"cycles":{stop - begin}'
                 if kind == BUSY:
                     name, fixed = self._instruction(row, row.instructions[position])
-                    after = encode(self._why(row, position, before))
+                    after = encode(self._why(row, position, waited.pop(position, before)))
                     yield f'{head},"cat":"busy","name":{name},"args":{{{fixed},{cycles},"started_after":{after}}}}}'
                 else:
                     args = encode(self._wait(row, span))
                     yield f'{head},"cat":"{kind}","name":"wait","args":{{{args[1:-1]},{cycles}}}}}'
-            before = span
+            if row.parallel and kind != BUSY:
+                waited[position] = span
+            else:
+                before = span
 
     def counter(self, track: Track) -> Iterator[str]:
         """One sample at each change, and one at the end of the run."""
@@ -141,12 +145,12 @@ class FullSlices:
         return args | {"before": view.title(waiting), "before_instruction": waiting.number}
 
     def _why(self, row: Row, position: int, before: Span | None) -> str:
-        """What an instruction's start had to wait for."""
+        """What an instruction's start had to wait for: of ``before``, its own last wait or else the span before it."""
         if before is None:
             return "launch"
-        if before.kind == BUSY and not row.parallel:
+        if before.kind == BUSY:
             return "the instruction before it"
-        if before.position != position or before.kind == BUSY:
+        if before.position != position:
             return before.cause or "launch"
         by = view.ended_by(self.rows, row.core, before)
         return f"{before.cause}, by {view.title(by)} of {by.engine}" if by is not None else before.cause

@@ -14,7 +14,7 @@ from hwmodel.program.memory import Part, Window
 from hwmodel.program.program import CoreProgram
 from hwmodel.quantities import ceil_div
 from hwmodel.result import Result
-from hwmodel.trace import BUSY, Row, Span, Stall, Trace, spans
+from hwmodel.trace import BUSY, IDLE, Row, Span, Stall, Trace, spans
 
 PHASES = ("load", "extract", "multiply", "drain", "store")
 """Phases of a matmul in pipeline order; a unit's operations say which of them they belong to."""
@@ -98,7 +98,10 @@ def ended_by(rows: dict[tuple[int, str], Row], core: int, stall: Stall | Span) -
 
 
 def row_spans(row: Row, end: int) -> Iterator[Span]:
-    """Spans of any row; those of a parallel one overlap and come in the order of their starts."""
+    """Spans of any row; those of a parallel one overlap and come in the order of their starts.
+
+    As in the statistics, waits for the first instruction that takes time are idle, and those after the last are none.
+    """
     if not row.parallel:
         yield from spans(row, end)
         return
@@ -107,7 +110,12 @@ def row_spans(row: Row, end: int) -> Iterator[Span]:
         for position, (start, stop) in enumerate(zip(row.starts, row.ends, strict=True))
         if stop > start
     ]
-    found += [Span(s.start, s.end, s.kind, s.position, s.cause, s.by, s.by_position) for s in row.stalls]
+    first, last = (found[0].position, found[-1].position) if found else (0, -1)
+    found += [
+        Span(s.start, s.end, s.kind if s.position > first else IDLE, s.position, s.cause, s.by, s.by_position)
+        for s in row.stalls
+        if s.position <= last
+    ]
     yield from sorted(found, key=lambda span: (span.start, span.position, span.kind == BUSY))
 
 

@@ -12,7 +12,9 @@ from typing import Any
 import pytest
 
 from hwmodel.analysis.statistics import row_cycles
+from hwmodel.experiment import simulate
 from hwmodel.result import Result
+from hwmodel.scenario import load
 from hwmodel.trace import BUSY, WAIT_INPUT, WAIT_SPACE
 from hwmodel.writers import perfetto_slices
 from hwmodel.writers.perfetto_slices import Clock
@@ -186,6 +188,31 @@ def test_parallel_rows_become_queues(parallel: Result, events: Read) -> None:
         (3, "wait"),
         (3, "tload n2"),
     ]
+
+
+def test_parallel_rows_say_why_they_started_and_wait_for_nothing_before_their_first_instruction(events: Read) -> None:
+    found = events(simulate(load("neuron_transpose"), values="skip"))
+    rows = {(e["pid"], e["tid"]): e["args"]["name"] for e in found if e["name"] == "thread_name"}
+    engines: dict[str, Events] = defaultdict(list)
+    for key, row in slices(found).items():
+        engines[rows[key].split()[0]] += row
+    started = {e["args"]["start_cycle"]: e["args"]["started_after"] for e in engines["PE"] if e["cat"] == BUSY}
+    assert started == {
+        32: "flag PEW ended, by load_weights i0 of PEW",
+        308: "the instruction before it",
+        584: "the instruction before it",
+        860: "the instruction before it",
+    }
+    assert [e["args"]["started_after"] for e in engines["PEW"] if e["cat"] == BUSY][:2] == [
+        "launch",
+        "the instruction before it",
+    ]
+    for row in engines.values():
+        assert min(row, key=lambda event: event["ts"])["cat"] == BUSY
+    starts = {(e["tid"], e["ts"]) for row in engines.values() for e in row if e["cat"] == BUSY}
+    heads = [event for event in found if event["ph"] == "f"]
+    assert [e["name"] for e in heads].count("flag PE streamed") == 2
+    assert all((e["tid"], e["ts"]) in starts for e in heads)
 
 
 @pytest.mark.parametrize("rate", [Fraction(1650), Fraction(1400), Fraction(10000, 3), Fraction(2800)])
