@@ -198,7 +198,7 @@ def test_parallel_rows_say_why_they_started_and_wait_for_nothing_before_their_fi
         engines[rows[key].split()[0]] += row
     started = {e["args"]["start_cycle"]: e["args"]["started_after"] for e in engines["PE"] if e["cat"] == BUSY}
     assert started == {
-        32: "flag PEW ended, by load_weights i0 of PEW",
+        32: "semaphore PEW ended, by load_weights i0 of PEW",
         308: "the instruction before it",
         584: "the instruction before it",
         860: "the instruction before it",
@@ -211,7 +211,7 @@ def test_parallel_rows_say_why_they_started_and_wait_for_nothing_before_their_fi
         assert min(row, key=lambda event: event["ts"])["cat"] == BUSY
     starts = {(e["tid"], e["ts"]) for row in engines.values() for e in row if e["cat"] == BUSY}
     heads = [event for event in found if event["ph"] == "f"]
-    assert [e["name"] for e in heads].count("flag PE streamed") == 2
+    assert [e["name"] for e in heads].count("semaphore PE streamed") == 2
     assert all((e["tid"], e["ts"]) in starts for e in heads)
 
 
