@@ -55,6 +55,7 @@ DIFFERENCES = [
     ("fp4_e2m1", -np.nan, 0x0, 0x0, "the same code here"),
     ("fp8_e4m3", -np.nan, 0x7F, 0xFF, "one canonical NaN against a kept sign"),
     ("fp8_e4m3", -1000.0, 0x7F, 0xFF, "overflow without infinity: the same"),
+    ("fp8_e4m3_ieee", -np.nan, 0x7C, 0xFC, "the same"),
     ("fp8_e5m2", -np.nan, 0x7E, 0xFE, "the same"),
     ("fp8_e3m4", -np.nan, 0x78, 0xF8, "the same"),
     ("bf16", -np.nan, 0x7FC0, 0xFFC0, "the same"),
@@ -70,7 +71,20 @@ def test_where_ml_dtypes_differs(dtype: str, value: float, ours: int, other: int
     assert theirs(x, dtype)[0] == other, f"ml_dtypes changed: {why}"
 
 
-def test_ml_dtypes_rounds_float64_to_bf16_twice() -> None:
-    x = np.float64([1 + 2.0**-8 + 2.0**-40])
-    assert nm.encode(x, "bf16")[0] == 0x3F81
-    assert theirs(x, "bf16")[0] == 0x3F80
+ROUNDED_TWICE = [
+    # dtype, a midpoint of two codes and a little more or (e8m0, where ties go up) less, ours, theirs
+    ("bf16", 1 + 2.0**-8 + 2.0**-40, 0x3F81, 0x3F80),
+    ("fp8_e4m3", 1 + 2.0**-4 + 2.0**-40, 0x39, 0x38),
+    ("fp8_e4m3_ieee", 1 + 2.0**-4 + 2.0**-40, 0x39, 0x38),
+    ("fp8_e5m2", 1 + 2.0**-3 + 2.0**-40, 0x3D, 0x3C),
+    ("fp8_e3m4", 1 + 2.0**-5 + 2.0**-40, 0x31, 0x30),
+    ("fp4_e2m1", 1.25 + 2.0**-40, 0x3, 0x2),
+    ("e8m0", 1.5 - 2.0**-40, 127, 128),
+]
+
+
+@pytest.mark.parametrize(("dtype", "value", "ours", "other"), ROUNDED_TWICE)
+def test_ml_dtypes_rounds_float64_twice(dtype: str, value: float, ours: int, other: int) -> None:
+    x = np.float64([value])
+    assert nm.encode(x, dtype, "ieee")[0] == ours
+    assert theirs(x, dtype)[0] == other, "ml_dtypes changed: it went through fp32"
