@@ -117,7 +117,7 @@ class _Checker:
         self.overlapped = {index for name, index in self.engines.items() if name in overlapped}
         self.spaces: dict[tuple[str, int], list[_Segment]] = {}
         self.bands = self._bands()
-        self.windows: dict[str, list[tuple[Window, _Access, bool]]] = {}
+        self.windows: dict[str, dict[int, list[tuple[Window, _Access, bool]]]] = {}
         self.written = {operand.tensor for i in instructions for operand in i.writes if isinstance(operand, Window)}
         self.found: list[Hazard] = []
         self.reported: set[tuple[str, int, int]] = set()
@@ -327,13 +327,15 @@ class _Checker:
         """Global memory: only tensors that the program writes can race."""
         if window.tensor not in self.written:
             return
-        accesses = self.windows.setdefault(window.tensor, [])
-        for other, earlier, wrote in accesses:
-            apart = earlier.engine != access.engine or access.engine in self.overlapped
-            if (writes or wrote) and apart and _overlap(other, window):
-                before, now = ("writes" if wrote else "reads"), ("overwrites" if writes else "reads")
-                self._ordered(earlier, access, clock, window, before, now)
-        accesses.append((window, access, writes))
+        accesses = self.windows.setdefault(window.tensor, {})
+        for engine, earlier_ones in accesses.items():
+            if engine == access.engine and engine not in self.overlapped:
+                continue  # in order; a long run has many of them
+            for other, earlier, wrote in earlier_ones:
+                if (writes or wrote) and _overlap(other, window):
+                    before, now = ("writes" if wrote else "reads"), ("overwrites" if writes else "reads")
+                    self._ordered(earlier, access, clock, window, before, now)
+        accesses.setdefault(access.engine, []).append((window, access, writes))
 
     def _ordered(
         self, earlier: _Access, access: _Access, clock: list[int], operand: Operand, before: str, now: str
