@@ -12,6 +12,7 @@ import pytest
 from hwmodel import numerics as nm
 from hwmodel.errors import DeadlockError, InputError
 from hwmodel.experiment import Prepared, prepare, run
+from hwmodel.program.memory import Part, Window
 from hwmodel.result import Result
 from hwmodel.scenario import load, loads
 
@@ -198,6 +199,18 @@ def test_the_hand_written_program_equals_the_tiling_of_the_same_problem() -> Non
     }
     tiled = run(prepare(loads(json.dumps(data), Path())))
     assert outcome.values.sha256 == tiled.values.sha256
+    scales = [
+        {
+            (tile.space, tile.layout)
+            for instruction in result.program.cores[0].instructions  # type: ignore[union-attr]
+            for operand in (*instruction.reads, *instruction.writes)
+            if not isinstance(operand, Window)
+            for tile in [operand.tile if isinstance(operand, Part) else operand]
+            if tile.kind == "scale"
+        }
+        for result in (outcome, tiled)
+    ]
+    assert scales[0] == scales[1] == {("l1", "ZZ"), ("l0a_mx", "ZZ"), ("l1", "NN"), ("l0b_mx", "NN")}
 
 
 @pytest.mark.parametrize("pipe", ["all", "M"])

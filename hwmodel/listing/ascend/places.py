@@ -76,7 +76,7 @@ def place_all(models: dict[str, TensorModel], arch: Arch) -> dict[str, Place]:
 def _tile(model: TensorModel, kind: sizes.OperandKind, offset: int, arch: Arch) -> Tile:
     rows, cols = model.shape
     if model.kind == "scale":
-        return sizes.scale_tile(kind, model.space, offset, rows, cols)
+        return sizes.scale_tile(kind, model.space, offset, rows, cols, "ZZ" if model.side == "a" else "NN")
     if model.space == "l1":
         return sizes.l1_tile(kind, offset, rows, cols, k_axis=1 if model.side == "a" else 0)
     if model.space == "l0c":
