@@ -112,15 +112,16 @@ def _tiled(
 ) -> None:
     k = a.shape[1]
     tile = max(1, k) if k_tile is None else k_tile
-    total = np.zeros(out.shape, np.float32) if acc is None else acc
     product = np.empty(out.shape, np.float32)
+    if acc is not out:
+        np.copyto(out, np.float32(0) if acc is None else acc)
     with np.errstate(all="ignore"):
         for start in range(0, max(1, k), tile):
             _run(a[:, start : start + tile], b[start : start + tile], order, None, product, group)
-            total = total + product
+            np.add(out, product, out=out)
             if accumulate == "bf16":
-                total = round_bf16(total)
-    np.copyto(out, canonical_nan(total))
+                np.copyto(out, round_bf16(out))
+    canonical_nan(out)
 
 
 def _run(a: F32, b: F32, order: str, acc: F32 | None, out: F32, group: int | None) -> None:

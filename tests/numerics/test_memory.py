@@ -46,6 +46,8 @@ CASES: dict[str, Callable[[], Any]] = {
     "round_fp32r": lambda: nm.round_fp32r(X),
     "matmul seq": lambda: nm.matmul(X, X),
     "matmul seq acc": lambda: nm.matmul(X[:, :64], X[:64], acc=X),
+    "matmul seq in tiles of k": lambda: nm.matmul(X, X, k_tile=128),
+    "matmul seq in tiles of k, sums in bf16": lambda: nm.matmul(X, X, k_tile=128, accumulate="bf16"),
     "matmul f64": lambda: nm.matmul(X[:, :64], X[:64], "f64"),
     "matmul group": lambda: nm.matmul(X[:, :64], X[:64], "group", group=64),
     "matmul group hif4": lambda: nm.matmul(HIF4, HIF4_B, "group"),
