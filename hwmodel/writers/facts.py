@@ -93,12 +93,7 @@ def tail(result: Result) -> Iterator[Fact]:
     intensity = f"; arithmetic intensity {2 * stats.macs / moved:,.1f} op/byte of both" if moved and stats.macs else ""
     read, written = view.size_text(stats.gm_read_bytes), view.size_text(stats.gm_write_bytes)
     yield Fact("traffic", f"{read} read from {view.memory_name(result.arch)}, {written} written{intensity}")
-    peak = (
-        f", {100 * stats.peak_fraction:.1f} % of the peak of {_count(stats.cores, 'core')}"
-        if stats.peak_macs_per_cycle
-        else ""
-    )
-    yield Fact("work", f"{stats.macs:,} multiply-adds, {stats.tflops:,.2f} Tflop/s{peak}")
+    yield Fact("work", f"{stats.macs:,} multiply-adds, {stats.tflops:,.2f} Tflop/s{_of_peak(result)}")
     if peaks := ", ".join(peak_texts(result)):
         yield Fact("buffers", f"most in use: {peaks}")
     if result.trace_level == "summary":
@@ -106,6 +101,20 @@ def tail(result: Result) -> Iterator[Fact]:
             "trace", f"summary: {instructions(result):,} instructions merged (--trace full keeps all)", "careful"
         )
     yield Fact("limit", limit_text(stats))
+
+
+def _of_peak(result: Result) -> str:
+    """Share of the peak, and while the array is busy: the rest of that goes to start-ups, padding and latency."""
+    stats = result.stats
+    if stats is None or not stats.peak_macs_per_cycle:
+        return ""
+    text = f", {100 * stats.peak_fraction:.1f} % of the peak of {_count(stats.cores, 'core')}"
+    arrays = {unit.name for unit in result.arch.units.values() if unit.kind.peak_macs is not None}
+    for name in arrays & stats.units.keys():
+        busy = stats.units[name].utilization
+        if busy:
+            text += f", {100 * stats.peak_fraction / busy:.1f} % while the {name} is busy"
+    return text
 
 
 def instructions(result: Result) -> int:

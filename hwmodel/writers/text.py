@@ -56,7 +56,9 @@ def _lines(result: Result, width: int, paint: Paint, paths: Sequence[Path | str]
 
 
 def _folded(text: str, width: int, indent: str = "") -> list[str]:
-    return [indent + line for line in wrap(text, width, break_long_words=False, break_on_hyphens=False)]
+    whole = text.replace(" %", "\u00a0%")  # a number stays with its sign
+    lines = wrap(whole, width, break_long_words=False, break_on_hyphens=False)
+    return [indent + line.replace("\u00a0", " ") for line in lines]
 
 
 def _facts(found: Iterable[facts.Fact], width: int, paint: Paint) -> Iterator[str]:

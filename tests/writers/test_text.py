@@ -63,6 +63,18 @@ def test_the_intensity_is_over_all_that_crosses_gm(split: Result) -> None:
     )
 
 
+def test_the_share_of_the_peak_has_two_factors() -> None:
+    """64^3 multiply-adds, 16 x 16 x 64 a cycle: 16 cycles of work in the 30 that the Cube is busy, of 2,063."""
+    result = simulate(load("hif4_64x64x64"), values="skip")
+    line = " ".join(summary(result, width=200).split())
+    assert "0.8 % of the peak of 1 core, 53.3 % while the cube is busy" in line
+
+
+def test_a_number_stays_with_its_sign(split: Result) -> None:
+    for width in range(60, 120):
+        assert not any(line.lstrip().startswith("%") for line in summary(split, width=width).splitlines())
+
+
 def test_the_unit_table_adds_up(split: Result) -> None:
     text = summary(split)
     for unit in ("tload", "textract", "cube", "fixpipe"):
