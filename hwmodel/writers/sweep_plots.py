@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 WIDTH, HEIGHT = 1400, 640
 MOST_CELLS = 160
 """Cells of a heat map that are written into."""
+WORST_COLOUR = 3.0
+"""Times the best from which cells all have the last colour, so that a bad point leaves colours to the good ones."""
 MOST_VALUES = 40
 """Values of a field that get a bar of their own."""
 COST_NAMES = {
@@ -171,7 +173,7 @@ def _two(made: Figure, area: Axes, sweep: Sweep, varied: Sequence[Axis]) -> None
     scale: Any = LinearSegmentedColormap.from_list("ratio", [good, style.rgb("#f7f3d0"), poor])
     scale = scale.with_extremes(bad=style.BAND)
     worst = max(float(np.nanmax(ratio)) if np.isfinite(ratio).any() else 1.0, 1.05)
-    image = area.imshow(ratio, aspect="auto", cmap=scale, vmin=1.0, vmax=min(worst, 3.0))
+    image = area.imshow(ratio, aspect="auto", cmap=scale, vmin=1.0, vmax=min(worst, WORST_COLOUR))
     many = len(rows) * len(columns) > MOST_CELLS
     for y, line in enumerate(cells):
         for x, row in enumerate(line):
@@ -204,7 +206,8 @@ def _two(made: Figure, area: Axes, sweep: Sweep, varied: Sequence[Axis]) -> None
     for side in area.spines.values():
         side.set_visible(False)
     area.tick_params(length=0)
-    bar = made.colorbar(image, ax=area, pad=0.015, fraction=0.03)
+    beyond: Any = "max" if worst > WORST_COLOUR else "neither"  # an arrow: the last colour stands for all above it
+    bar = made.colorbar(image, ax=area, pad=0.015, fraction=0.03, extend=beyond)
     bar.outline.set_visible(False)
     bar.ax.tick_params(length=0)
 
