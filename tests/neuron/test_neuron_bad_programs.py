@@ -49,6 +49,10 @@ def mx(partitions: int) -> dict[str, Any]:
 
 
 BAD: dict[str, tuple[dict[str, Any], list[dict[str, Any]], str, tuple[str, ...]]] = {
+    "an operand of 0 and 1 whose dtype takes one pass": (
+        {**dense(16, 8, 6), "x": sbuf("bfloat16", 16, 6), "w": sbuf("bfloat16", 16, 8)},
+        [matmult(weights_onezero=True)], TRN2, ("weights_onezero: expected with float32", "bfloat16"),
+    ),
     "a matmul into SBUF": (
         {**dense(16, 8, 6), "acc": sbuf("float32", 8, 6)}, [matmult()], TRN2, ("a matmul writes PSUM only", "isSB"),
     ),
@@ -218,6 +222,15 @@ def test_a_bad_program_is_refused_with_number_and_what_is_legal(what: str) -> No
     wrong = len(instructions)  # with the copy in front, the last one is the culprit
     assert f"program.instructions[{wrong}]" in text
     assert f"instruction {wrong} (" in text
+
+
+@pytest.mark.parametrize("side", ["weights", "ifmap"])
+def test_an_operand_of_0_and_1_that_holds_others_is_refused_where_it_is_multiplied(side: str) -> None:
+    tensors = dense(16, 8, 6, dtype="float32")
+    with pytest.raises(
+        InputError, match=f"instruction 0 .matmult.: {side}_onezero: expected only 0 and 1 in the {side}, not "
+    ):
+        result(tensors, [matmult(**{f"{side}_onezero": True})], TRN2)
 
 
 def test_legality_off_runs_the_value_model_of_the_requirement() -> None:

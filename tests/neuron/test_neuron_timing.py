@@ -122,6 +122,22 @@ def test_fp32_data_moves_in_half_the_passes_of_a_product() -> None:
     assert outcome.stats.macs == 0
 
 
+@pytest.mark.parametrize(("flag", "passes"), [(None, 4), ("weights_onezero", 2), ("ifmap_onezero", 2)])
+def test_fp32_operands_of_which_one_holds_only_0_and_1_take_two_passes(flag: str | None, passes: int) -> None:
+    """2x in place of 4x where one side is flagged so (hardware facts 2.1): [40, 96] rows, 40 weight columns on trn2."""
+    tensors = {
+        "x": sbuf("float32", 40, 96, init={"kind": "constant", "value": 1.0}),
+        "w": sbuf("float32", 40, 40, init={"kind": "identity"}),
+        "acc": psum(40, 96),
+    }
+    flags = {} if flag is None else {flag: True}
+    outcome = result(tensors, [matmult(**flags)], TRN2, overrides={"arch.units.pe.throttle": None})
+    assert outcome.values.status == "bit_exact"
+    moving, weights = row(outcome, "PE"), row(outcome, "PEW")
+    assert int(moving.ends[0] - moving.starts[0]) // 10 == passes * 96 + 10 + 400
+    assert int(weights.ends[0] - weights.starts[0]) // 10 == passes * 10
+
+
 def test_mx_contracts_four_times_as_much_in_the_same_time() -> None:
     spec = ARCHS[TRN3].unit("pe")
     for dtype in ("mxfp8_e4m3", "mxfp4_e2m1"):

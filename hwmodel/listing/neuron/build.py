@@ -145,6 +145,9 @@ def _dense(fields: m.Matmult, find: _Finder) -> Multiply:
     for name, size in (("row_group", fields.row_group), ("col_group", fields.col_group)):
         if size not in GROUPS:
             raise InputError(f"{name}: expected one of {', '.join(map(str, GROUPS))}, not {size}")
+    for name, region in (("ifmap", ifmap), ("weights", weights)):
+        if getattr(fields, f"{name}_onezero") and region.dtype.name != "float32":
+            raise InputError(f"{name}_onezero: expected with float32 operands, whose passes it halves, not {region}")
     weights_rows = _gathered(gather, weights)
     shortened = fields.fp32r_bits if ifmap.dtype.name == "float32r" else None
     if fields.transpose:
@@ -172,6 +175,7 @@ def _dense(fields: m.Matmult, find: _Finder) -> Multiply:
         mode=mode,
         col_group=fields.col_group,
         transpose=fields.transpose,
+        onezero=(fields.weights_onezero, fields.ifmap_onezero),
         fp32r_bits=shortened,
     )  # fmt: skip
 

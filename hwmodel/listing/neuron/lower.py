@@ -27,6 +27,8 @@ ACCUMULATOR = "accumulator"
 STREAMED = "PE streamed"
 """Counts matmuls whose weights are not needed any more."""
 WIDE = "bf16"
+ONE_ZERO = "_onezero"
+"""Ends the name of the rate at which the array takes operands of which one holds only 0 and 1."""
 """Operand whose rate is taken where the machine has none for a dtype (``legality: off``)."""
 
 
@@ -150,6 +152,8 @@ def _multiply(step: Step, action: Multiply, copy: int, arch: Arch) -> tuple[_Dra
     reads += [region.part for region in (action.weights_scales, action.gather) if region is not None]
     how = WeightsValues(scales=action.weights_scales is not None, gather=action.gather is not None)
     a, b = _rate(weights.dtype, arch), _rate(ifmap.dtype, arch)
+    if any(action.onezero):
+        a, b = a + ONE_ZERO, b + ONE_ZERO
     held_as = params.Weights(rows, columns, a, action.transpose)
     load = _Draft("load_weights", "PEW", held_as, tuple(reads), (held,), how, step, last=False)
     reads = [whole(held), ifmap.part]
@@ -162,6 +166,7 @@ def _multiply(step: Step, action: Multiply, copy: int, arch: Arch) -> tuple[_Dra
         ifmap_zero=action.ifmap_zero,
         mode=action.mode,
         transpose=action.transpose,
+        onezero=action.onezero,
         sparse_ratio=action.ratio,
         fp32r_bits=action.fp32r_bits,
         scaled=action.opcode == 95,

@@ -121,6 +121,8 @@ class Matmult(MatmulModel):
     ifmap_zero: ZeroPoint | None = None
     perf_mode: int | str = Field(default=0, description="0 none, 1 double_pixel, 4 double_row")
     transpose: bool = False
+    weights_onezero: bool = Field(default=False, description="float32 weights hold only 0 and 1: half the passes")
+    ifmap_onezero: bool = Field(default=False, description="a float32 ifmap holds only 0 and 1: half the passes")
     row_group: int = Field(default=128, description="rows of the array that work together; splits only the work")
     col_group: int = Field(default=128, description="columns of the array that work together; splits only the work")
     fp32r_bits: Literal[10, 11] = Field(default=11, description="explicit mantissa bits of float32r operands")

@@ -115,6 +115,8 @@ def _transpose(action: Multiply, arch: Arch) -> None:
         ("perf_mode", action.mode or None),
         ("weights_zero", action.weights_zero),
         ("ifmap_zero", action.ifmap_zero),
+        ("weights_onezero", action.onezero[0] or None),
+        ("ifmap_onezero", action.onezero[1] or None),
     ):
         if given is not None:
             raise InputError(f"{name}: expected none in transpose mode, which moves data, not {given}")

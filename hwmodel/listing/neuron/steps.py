@@ -64,6 +64,8 @@ class Multiply(NamedTuple):
     mode: int = 0
     col_group: int = 128
     transpose: bool = False
+    onezero: tuple[bool, bool] = (False, False)
+    """Whether weights and ifmap are said to hold only 0 and 1."""
     fp32r_bits: int | None = None
     """Mantissa bits to which operands are shortened; None: they are not."""
     lanes: tuple[int, int] | None = None

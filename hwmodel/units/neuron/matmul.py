@@ -34,8 +34,9 @@ class MatmultValues(NamedTuple):
 
     ``start`` clears ``clear`` = (offset, bytes) of PSUM over ``partitions`` = (first, count) before it adds. Without
     it the product is added where somebody wrote since, and copied elsewhere. ``sparse_ratio`` > 0: structured sparse,
-    groups of 4 x ratio rows. ``scaled``: MX operands. ``fp32r_bits``: mantissa bits of float32r operands. Operands
-    after the weights copy and the ifmap: scale slots, or the index of a sparse one.
+    groups of 4 x ratio rows. ``onezero``: whether float32 weights and ifmap must hold only 0 and 1. ``scaled``: MX
+    operands. ``fp32r_bits``: mantissa bits of float32r operands. Operands after the weights copy and the ifmap: scale
+    slots, or the index of a sparse one.
     """
 
     order: Order = Order()
@@ -46,6 +47,7 @@ class MatmultValues(NamedTuple):
     ifmap_zero: int | None = None
     mode: int = 0
     transpose: bool = False
+    onezero: tuple[bool, bool] = (False, False)
     sparse_ratio: int = 0
     fp32r_bits: int | None = None
     scaled: bool = False
@@ -86,7 +88,18 @@ def _found(instruction: Instruction, storage: CoreMemory) -> Operand | Found:
         assert extra is not None
         check_tags(extra, multiply.sparse_ratio)
         return Found(weights, Operand(codes, moving.tile.dtype), extra)
-    return Found(weights, Operand(codes, moving.tile.dtype, extra))
+    found = Found(weights, Operand(codes, moving.tile.dtype, extra))
+    for name, flagged in zip(("weights", "ifmap"), multiply.onezero, strict=True):
+        if flagged:
+            _check_onezero(name, widened(getattr(found, name)))
+    return found
+
+
+def _check_onezero(name: str, values: Array) -> None:
+    """The array skips the passes of what cannot be there: other values would come out wrong in silence."""
+    wrong = (values != 0) & (values != 1)
+    if wrong.any():
+        raise InputError(f"{name}_onezero: expected only 0 and 1 in the {name}, not {values[wrong][0]:g}")
 
 
 def _weights(parts: list[Part], how: WeightsValues, storage: CoreMemory) -> Operand:
