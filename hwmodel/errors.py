@@ -106,6 +106,14 @@ def did_you_mean(name: str, known: Iterable[str]) -> str:
     return f", did you mean {by_lower[near[0]]!r}?" if near else ""
 
 
+def choice(field: str, value: str, known: Iterable[str]) -> str:
+    """``value`` where it is one of ``known``; else InputError with the nearest name."""
+    names = list(known)
+    if value not in names:
+        raise InputError(f"{field}: expected one of {', '.join(names)}, not {value!r}{did_you_mean(value, names)}")
+    return value
+
+
 def counted(number: int, what: str) -> str:
     """``1 row``, ``2 rows``."""
     return f"{number:,} {what}" if number == 1 else f"{number:,} {what}s"

@@ -11,13 +11,13 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Literal, get_args
 
 import numpy as np
 
 from hwmodel import __version__
 from hwmodel import numerics as nm
-from hwmodel.errors import InputError
+from hwmodel.errors import InputError, choice
 from hwmodel.inputs import Operand, make_operand, read_codes
 from hwmodel.problem import MatmulProblem, QuantizeProblem
 from hwmodel.program.hazards import BufferLimits, Hazard, find_hazards, first_beyond
@@ -200,7 +200,10 @@ def _operand(scenario: Scenario, problem: MatmulProblem, name: str) -> Operand:
 
 
 def run(prepared: Prepared, *, values: ValueMode = "check", trace: TraceLevel | None = None) -> Result:
-    """Simulate. ``values="skip"`` moves no bytes and takes exactly the same cycles."""
+    """Simulate. ``values="skip"`` moves no bytes and takes exactly the same cycles; InputError for other names."""
+    choice("values", values, get_args(ValueMode))
+    if trace is not None:
+        choice("trace", trace, get_args(TraceLevel))
     problem = prepared.scenario.problem
     if isinstance(problem, QuantizeProblem):
         return run_quantize(

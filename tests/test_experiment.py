@@ -32,6 +32,20 @@ def test_load_and_simulate() -> None:
     assert result.stats.cycles == result.cycles
 
 
+@pytest.mark.parametrize(
+    ("mode", "words"),
+    [
+        ({"values": "skipp"}, "values: expected one of check, skip, not 'skipp', did you mean 'skip'?"),
+        ({"trace": "none"}, "trace: expected one of off, summary, full, not 'none'"),
+    ],
+)
+@pytest.mark.parametrize("name", ["hif4_64x64x64", "quantize_hif4", "program_ascend_hif4"])
+def test_modes_of_other_names_are_refused(name: str, mode: dict[str, Any], words: str) -> None:
+    with pytest.raises(InputError) as raised:
+        hwmodel.simulate(hwmodel.load(name), **mode)
+    assert str(raised.value) == words
+
+
 def test_public_names() -> None:
     names = {"HwmodelError", "Result", "__version__", "compare", "load", "simulate", "sweep"}
     assert set(hwmodel.__all__) == names

@@ -7,9 +7,9 @@ from typing import Annotated, Any
 
 import typer
 
-from hwmodel.cli.options import Json, NoColor, Quiet, Scenarios, Set, Verbose, choice, configure
+from hwmodel.cli.options import Json, NoColor, Quiet, Scenarios, Set, Verbose, configure
 from hwmodel.cli.scenarios import Ready, prepare_all
-from hwmodel.errors import InputError
+from hwmodel.errors import InputError, choice
 
 
 def _config(each: Ready) -> Iterator[str]:

@@ -21,11 +21,10 @@ from hwmodel.cli.options import (
     Values,
     Verbose,
     check_study_trace,
-    choice,
     configure,
 )
 from hwmodel.cli.output import folder
-from hwmodel.errors import HwmodelError, InputError
+from hwmodel.errors import HwmodelError, InputError, choice
 
 if TYPE_CHECKING:
     from hwmodel.cli.console import Console

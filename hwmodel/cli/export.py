@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from hwmodel.cli.options import Json, NoColor, Quiet, Verbose, choice, configure
+from hwmodel.cli.options import Json, NoColor, Quiet, Verbose, configure
 from hwmodel.cli.output import check_json, is_stdout
-from hwmodel.errors import InputError
+from hwmodel.errors import InputError, choice
 from hwmodel.placing import folder_aside, is_stream, put
 
 if TYPE_CHECKING:

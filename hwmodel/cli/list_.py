@@ -8,8 +8,8 @@ from typing import Annotated, Any, NamedTuple
 import typer
 from pydantic import BaseModel
 
-from hwmodel.cli.options import Json, NoColor, Quiet, Verbose, choice, configure
-from hwmodel.errors import ConfigError, InputError, unknown_name
+from hwmodel.cli.options import Json, NoColor, Quiet, Verbose, configure
+from hwmodel.errors import ConfigError, InputError, choice, unknown_name
 
 
 class Listing(NamedTuple):

@@ -10,7 +10,7 @@ import typer
 
 from hwmodel.cli.console import Console
 from hwmodel.cli.output import folder
-from hwmodel.errors import InputError, did_you_mean
+from hwmodel.errors import InputError, choice
 
 LEVELS = ("off", "summary", "full")
 NOTHING = "none"
@@ -82,11 +82,3 @@ def check_resume(resume: bool, names: Sequence[str]) -> None:
     """InputError for ``--resume`` where nothing is written."""
     if resume and not names:
         raise InputError("--resume: expected something to write, as an earlier study is found where it is written")
-
-
-def choice(flag: str, value: str, known: Iterable[str]) -> str:
-    """Refuse a value that is not one of ``known``."""
-    names = list(known)
-    if value not in names:
-        raise InputError(f"{flag}: expected one of {', '.join(names)}, not {value!r}{did_you_mean(value, names)}")
-    return value

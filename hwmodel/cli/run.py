@@ -22,12 +22,11 @@ from hwmodel.cli.options import (
     Values,
     Verbose,
     Write,
-    choice,
     configure,
 )
 from hwmodel.cli.scenarios import Ready, prepare_all
 from hwmodel.config.resources import shown_path
-from hwmodel.errors import HwmodelError, InputError
+from hwmodel.errors import HwmodelError, InputError, choice
 
 if TYPE_CHECKING:
     from hwmodel.result import Result

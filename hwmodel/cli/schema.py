@@ -6,7 +6,8 @@ from typing import Annotated
 
 import typer
 
-from hwmodel.cli.options import Json, NoColor, Quiet, Verbose, choice, configure
+from hwmodel.cli.options import Json, NoColor, Quiet, Verbose, configure
+from hwmodel.errors import choice
 
 WHAT = ("scenario", "arch")
 

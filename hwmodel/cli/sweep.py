@@ -24,10 +24,10 @@ from hwmodel.cli.options import (
     Verbose,
     check_resume,
     check_study_trace,
-    choice,
     configure,
     written,
 )
+from hwmodel.errors import choice
 
 if TYPE_CHECKING:
     from hwmodel.cli.console import Console

@@ -23,11 +23,10 @@ from hwmodel.cli.options import (
     Verbose,
     check_resume,
     check_study_trace,
-    choice,
     configure,
     written,
 )
-from hwmodel.errors import HwmodelError, InputError
+from hwmodel.errors import HwmodelError, InputError, choice
 
 if TYPE_CHECKING:
     from hwmodel.cli.console import Console

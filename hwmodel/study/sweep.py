@@ -7,11 +7,11 @@ from dataclasses import dataclass
 from functools import cached_property
 from math import prod
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, get_args
 
 from hwmodel.config.overrides import Override
 from hwmodel.config.positions import SET
-from hwmodel.errors import ConfigError, InputError
+from hwmodel.errors import ConfigError, InputError, choice
 from hwmodel.scenario import Scenario
 from hwmodel.study.journal import Journal
 from hwmodel.study.measure import Record, Task, ValueMode, measure, task_of
@@ -100,6 +100,7 @@ def sweep(
     progress: Progress = lambda _done: None,
 ) -> Sweep:
     """Simulate every point of the grid. Points that are no valid scenario are reported in their rows, not raised."""
+    choice("values", values, get_args(ValueMode))
     axes = tuple(axes)
     points = list(grid(axes))
     keys: dict[Point, str] = {}

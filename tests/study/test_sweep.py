@@ -266,3 +266,8 @@ def test_the_footprint_counts_each_byte_once() -> None:
     assert result.program is not None
     assert footprint(result.program)["l0a"] == 512 * 128 // 2
     assert footprint(result.program)["l0c"] == 512 * 128 * 4
+
+
+def test_values_of_another_name_are_refused() -> None:
+    with pytest.raises(InputError, match="values: expected one of check, skip, not 'chek', did you mean 'check'"):
+        hwmodel.sweep(hwmodel.load("hif4_64x64x64"), {"problem.m": [64]}, values="chek")  # type: ignore[arg-type]
