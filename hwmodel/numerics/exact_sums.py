@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,6 +12,8 @@ from hwmodel.numerics.exactness import exact_in_any_order
 from hwmodel.numerics.rounding import F32
 
 _ELEMENTS = 1 << 15
+_PANEL = 1 << 17
+"""Elements of an operand, or of a product, that are held in float64 at a time."""
 _OVERFLOW_MIDDLE = 2.0**128 - 2.0**103
 
 
@@ -28,7 +31,7 @@ def _exact_product(a: F32, b: F32) -> F32:
     if finite_rows.all() and finite_columns.all():
         return _finite_product(a, b)
     # A row that holds NaN or infinity has no finite output, and float64 finds which: nothing overflows there.
-    out = (a.astype(np.float64) @ b.astype(np.float64)).astype(np.float32)
+    out = _by_float64(a, b)
     rows, columns = np.ix_(finite_rows, finite_columns)
     out[rows, columns] = _exact_product(a[finite_rows], b[:, finite_columns])
     return out
@@ -36,12 +39,30 @@ def _exact_product(a: F32, b: F32) -> F32:
 
 def _finite_product(a: F32, b: F32) -> F32:
     if exact_in_any_order(a, b, 53):
-        return (a.astype(np.float64) @ b.astype(np.float64)).astype(np.float32) + np.float32(0)
+        return _by_float64(a, b) + np.float32(0)
     out = np.empty((a.shape[0], b.shape[1]), np.float32)
-    right = b.astype(np.float64)
-    step = max(1, _ELEMENTS // max(1, b.shape[1]))
-    for row in range(0, a.shape[0], step):
-        out[row : row + step] = _compensated(a[row : row + step].astype(np.float64), right)
+    for columns, right in float64_panels(b):
+        step = max(1, _ELEMENTS // right.shape[1])
+        for row in range(0, a.shape[0], step):
+            out[row : row + step, columns] = _compensated(a[row : row + step].astype(np.float64), right)
+    return out
+
+
+def float64_panels(b: F32) -> Iterator[tuple[slice, NDArray[np.float64]]]:
+    """Columns of ``b`` [K, N] in float64, some at a time: all of them would take twice the room of ``b``."""
+    width = max(64, _PANEL // max(1, b.shape[0]))
+    for start in range(0, b.shape[1], width):
+        columns = slice(start, start + width)
+        yield columns, b[:, columns].astype(np.float64)
+
+
+def _by_float64(a: F32, b: F32) -> F32:
+    """What the BLAS makes of the product in float64, in some order, each sum rounded to fp32."""
+    out = np.empty((a.shape[0], b.shape[1]), np.float32)
+    for columns, right in float64_panels(b):
+        step = max(64, _PANEL // max(1, *right.shape))
+        for row in range(0, a.shape[0], step):
+            out[row : row + step, columns] = a[row : row + step].astype(np.float64) @ right
     return out
 
 

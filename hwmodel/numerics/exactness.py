@@ -20,6 +20,8 @@ from hwmodel.numerics.rounding import F32
 
 Array = NDArray[Any]
 _CHUNK = 1 << 15
+_PANEL = 1 << 18
+"""Magnitudes of an operand, or their sums, that are held at a time."""
 _NO_QUANTUM = 1 << 20
 _SMALLEST_PEAK = 2.0**-100
 
@@ -119,10 +121,15 @@ def exact_in_any_order(a: F32, b: F32, bits: int, acc: F32 | None = None, thorou
 
 def _magnitudes_fit(a: F32, b: F32, left: Grain, right: Grain, limit: float) -> bool:
     """True when sum |a||b| < limit x q_a q_b for every output. The sums have no sign, so rounding them costs little."""
-    rows = np.abs(a) * np.ldexp(np.float32(1), -left.quanta)[:, None]
     columns = np.abs(b) * np.ldexp(np.float32(1), -right.quanta)
-    largest: float = float(np.matmul(rows, columns).max()) * (1 + a.shape[1] * 2.0**-22)
-    return largest < limit
+    shifts = np.ldexp(np.float32(1), -left.quanta)[:, None]
+    slack = 1 + a.shape[1] * 2.0**-22
+    step = max(64, _PANEL // max(1, *columns.shape))
+    for start in range(0, a.shape[0], step):
+        rows = np.abs(a[start : start + step]) * shifts[start : start + step]
+        if float(np.matmul(rows, columns).max()) * slack >= limit:
+            return False
+    return True
 
 
 def _acc_fits(acc: NDArray[Any], quantum: int, size: float, limit: float) -> bool:

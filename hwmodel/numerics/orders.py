@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from hwmodel.numerics.backend import THREAD_SECONDS, kernels, run_slices, thread_count
 from hwmodel.numerics.chains import EINSUM_RATE, STEPS_RATE, chain
-from hwmodel.numerics.exact_sums import exact_product
+from hwmodel.numerics.exact_sums import exact_product, float64_panels
 from hwmodel.numerics.exactness import exact_in_any_order, runs_are_exact
 from hwmodel.numerics.rounding import F32, canonical_nan
 
@@ -103,14 +103,15 @@ def in_float64(a: F32, b: F32, acc: F32 | None, out: F32) -> None:
         _start(acc, out)
         _in_threads(compiled.chain_in_float64, a, b, out)
         return
-    step = max(1, _ELEMENTS // max(1, b.shape[1]))
     with np.errstate(all="ignore"):
-        right = b.astype(np.float64)
-        for row in range(0, a.shape[0], step):
-            rows = slice(row, row + step)
-            total = np.empty(out[rows].shape)
-            chain(a[rows].astype(np.float64), right, None if acc is None else acc[rows].astype(np.float64), total)
-            out[rows] = total
+        for columns, right in float64_panels(b):
+            step = max(1, _ELEMENTS // max(right.shape))
+            for row in range(0, a.shape[0], step):
+                some = slice(row, row + step), columns
+                total = np.empty(out[some].shape)
+                start = None if acc is None else acc[some].astype(np.float64)
+                chain(a[row : row + step].astype(np.float64), right, start, total)
+                out[some] = total
     canonical_nan(out)
 
 

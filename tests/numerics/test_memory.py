@@ -82,6 +82,18 @@ def test_temporaries_of_byte_codes_stay_below_three_operands(name: str) -> None:
     assert peak_bytes(call) - returned(call()) <= 3 * BYTES.nbytes + (1 << 16)
 
 
+@pytest.mark.parametrize("order", ["f64", "group"])
+@pytest.mark.parametrize("dtype", ["hif4", "mxfp8_e4m3"])
+def test_products_of_block_tensors_need_both_operands_values_and_a_run_s_sums(
+    backend: str, dtype: str, order: Any
+) -> None:
+    """Three times the fp32 values of one operand; what is held in float64 are pieces (two megabytes together)."""
+    wide = np.tile(X, (2, 2))
+    a, b = nm.quantize(wide, dtype), nm.quantize(wide, dtype, axis=0)
+    extra = peak_bytes(lambda: nm.matmul(a, b, order)) - wide.nbytes
+    assert extra <= 3 * wide.nbytes + (1 << 21)
+
+
 def test_scales_on_the_sum_need_the_elements_and_the_sums_of_a_block(backend: str) -> None:
     peak = peak_bytes(lambda: nm.matmul(HIF4, HIF4_B, "group", scale_on="block"))
     assert peak <= 5 * X.nbytes + (1 << 19)  # two operands, their product by the BLAS, a block's sums, the result
